@@ -1,0 +1,89 @@
+"""A model with the key-value cache of one sequence, and the loaded pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from transformers import DynamicCache
+
+from app.records import PairSummary
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from app.engine.text import ChatText
+
+
+class CachedModel:
+    """A causal language model that remembers the tokens it has read.
+
+    `tokens` are the ids whose keys and values are in the cache, so what still has to be fed is never a
+    matter of bookkeeping elsewhere. The cache keeps every layer at full length, also those with a sliding
+    window: a cropped window could not be rolled back after a rejection. The attention mask still applies
+    the window.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model = model
+        self.tokens: list[int] = []
+        self._cache = DynamicCache()
+
+    @property
+    def context_length(self) -> int:
+        """The longest sequence the model was made for, in tokens."""
+        return int(self.model.config.get_text_config().max_position_embeddings)
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The width of the logits: the tokenizer's vocabulary, and often some padding."""
+        return int(self.model.config.get_text_config().vocab_size)
+
+    @torch.inference_mode()
+    def forward(self, ids: Sequence[int], keep: int = 0) -> torch.Tensor:
+        """Reads `ids` behind what is cached and returns the logits [keep or len(ids), vocab].
+
+        Row i is the prediction after ids[i]; `keep` asks for the last rows only. Half-precision logits come
+        back in float32, others in their own type.
+        """
+        input_ids = torch.tensor([ids], device=self.model.device)  # [1, len(ids)]
+        try:
+            output = self.model(input_ids=input_ids, cache=self._cache, use_cache=True, logits_to_keep=keep)
+        except BaseException:
+            # Some layers may hold the new keys and others not: nothing in the cache can be trusted now.
+            self.crop(0)
+            raise
+        self.tokens.extend(ids)
+        logits: torch.Tensor = output.logits[0]
+        return logits if logits.dtype == torch.float64 else logits.float()
+
+    def crop(self, length: int) -> None:
+        """Forgets everything behind the first `length` tokens; holds fewer already: does nothing."""
+        surplus = len(self.tokens) - length
+        if length == 0:
+            self._cache = DynamicCache()
+        elif surplus > 0:
+            self._cache.crop(-surplus)
+        del self.tokens[length:]
+
+    def keep_prefix(self, tokens: Sequence[int]) -> int:
+        """Crops to the longest common prefix with `tokens` and returns its length: an earlier turn is reused."""
+        length = next(
+            (i for i, (mine, theirs) in enumerate(zip(self.tokens, tokens, strict=False)) if mine != theirs),
+            min(len(self.tokens), len(tokens)),
+        )
+        self.crop(length)
+        return length
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPair:
+    """A loaded target, perhaps with its assistant, and the tokenizer both share."""
+
+    target: CachedModel
+    assistant: CachedModel | None
+    text: ChatText
+    eos_ids: frozenset[int]
+    summary: PairSummary

@@ -1,0 +1,177 @@
+"""From a PairSpec to two models on their device."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from time import perf_counter
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
+
+from app.engine.cached_model import CachedModel, ModelPair
+from app.engine.text import ChatText
+from app.errors import Cancelled, UserFacingError
+from app.models import starter
+from app.models.pair import require_same_vocabulary
+from app.records import PairSpec, PairSummary, Progress
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+
+
+def load_pair(spec: PairSpec, models: Path, stop: Event) -> Generator[Progress, None, ModelPair]:
+    """Loads both models, telling how far it is; returns the pair (the generator's value).
+
+    `models` is the folder that converted models are kept in. Raises UserFacingError when a model cannot be
+    had or the two do not fit together, Cancelled when `stop` is set.
+    """
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    target_folder = yield from _locate(spec.target, models, stop, starter.TARGET_NAME)
+    assistant_folder = None
+    if spec.assistant is not None:
+        assistant_folder = yield from _locate(spec.assistant, models, stop, starter.ASSISTANT_NAME)
+    device = best_device()
+    dtype = faster_dtype(device) if spec.dtype == "auto" else DTYPES[spec.dtype]
+
+    yield Progress("Loading the target", 0.7)
+    tokenizer = _load_tokenizer(target_folder)
+    target = _load_model(target_folder, device, dtype)
+    _require_running(stop)
+    assistant = None
+    if assistant_folder is not None:
+        yield Progress("Loading the assistant", 0.85)
+        require_same_vocabulary(tokenizer, _load_tokenizer(assistant_folder))
+        assistant = CachedModel(_load_model(assistant_folder, device, dtype))
+        _require_running(stop)
+    summary = PairSummary(
+        target=_name(spec.target, starter.TARGET_NAME),
+        assistant=None if spec.assistant is None else _name(spec.assistant, starter.ASSISTANT_NAME),
+        device=device.type,
+        dtype=str(dtype).removeprefix("torch."),
+        context_length=CachedModel(target).context_length,
+    )
+    pair = ModelPair(
+        CachedModel(target), assistant, ChatText(tokenizer), _eos_ids(target, tokenizer), summary
+    )
+    yield Progress("Warming up", 0.95)
+    _warm_up(pair)
+    return pair
+
+
+def best_device() -> torch.device:
+    """The accelerator of this machine, or its CPU."""
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def faster_dtype(device: torch.device) -> torch.dtype:
+    """bfloat16 wherever it is not slower than float32 at reading weights, measured on one small layer.
+
+    Processors without bfloat16 instructions emulate them, several times slower.
+    """
+
+    def seconds(dtype: torch.dtype) -> float:
+        weight = torch.ones(1536, 576, dtype=dtype, device=device)
+        row = torch.ones(1, 576, dtype=dtype, device=device)
+        times = []
+        for _ in range(20):
+            began = perf_counter()
+            float(torch.nn.functional.linear(row, weight)[0, 0])
+            times.append(perf_counter() - began)
+        return min(times)
+
+    return torch.bfloat16 if seconds(torch.bfloat16) <= 1.2 * seconds(torch.float32) else torch.float32
+
+
+def _locate(source: str, models: Path, stop: Event, starter_name: str) -> Generator[Progress, None, Path]:
+    """The folder of a checkpoint; the starter's two are made first where they are missing."""
+    if source == "starter":
+        with _explained(starter_name):
+            yield from starter.prepare_target(models, stop)
+            if starter_name == starter.TARGET_NAME:
+                return starter.target_folder(models)
+            yield from starter.prepare_assistant(models)
+            return starter.assistant_folder(models)
+    folder = Path(source).expanduser()
+    if not (folder / "config.json").exists():
+        raise UserFacingError(
+            f"No model found at {source}.",
+            "A model is a folder with a config.json, safetensors weights and a tokenizer.",
+            "Give the path of such a folder, or `starter`.",
+        )
+    return folder
+
+
+def _name(source: str, starter_name: str) -> str:
+    return starter_name if source == "starter" else Path(source).name
+
+
+def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    with _explained(folder.name):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+        return tokenizer
+
+
+def _load_model(folder: Path, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
+    with _explained(folder.name):
+        model: Any
+        model, report = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+        if missing := report["missing_keys"]:  # transformers has filled them up at random
+            raise ValueError(f"Its files lack {len(missing)} of its weights, {min(missing)} among them.")
+        loaded: PreTrainedModel = model.to(device).eval()
+        return loaded
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turns what the libraries raise about a model's files into words for the person who chose them."""
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise UserFacingError(
+            f"{name} does not fit into memory.",
+            str(error),
+            "Close other programs, or choose a smaller model.",
+        ) from error
+    except (Cancelled, UserFacingError):
+        raise
+    except Exception as error:
+        raise UserFacingError(
+            f"{name} could not be loaded.",
+            str(error),
+            "Check its files and the free disk space, or choose another.",
+        ) from error
+
+
+def _require_running(stop: Event) -> None:
+    if stop.is_set():
+        raise Cancelled
+
+
+def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Every id that ends a reply: the model's own list and the tokenizer's."""
+    configured = model.generation_config.eos_token_id if model.generation_config else None
+    ids = configured if isinstance(configured, list) else [configured]
+    return frozenset(each for each in [*ids, tokenizer.eos_token_id] if each is not None)
+
+
+def _warm_up(pair: ModelPair) -> None:
+    """One token through each model: the first pass allocates and chooses kernels, which no reply should wait for."""
+    for model in (pair.target, pair.assistant):
+        if model is not None:
+            model.forward([0], keep=1)
+            model.crop(0)

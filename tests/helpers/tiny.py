@@ -1,0 +1,140 @@
+"""Real transformers models of a few thousand weights, in float64, with a tokenizer built in code."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+
+from app.engine.cached_model import CachedModel, ModelPair
+from app.engine.text import ChatText
+from app.records import PairSummary
+
+SENTENCES = (
+    "The lighthouse keeper counts the ships, and the ships count the lighthouse.",
+    "A small model drafts; the large one reads all of it at once and keeps what it would have written.",
+    "def area(width, height):\n    return width * height\n",
+    "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich.",
+)
+TEMPLATE = (
+    "{% for message in messages %}<|start|>{{ message['role'] }}\n{{ message['content'] }}<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
+)
+SHAPE = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 512,
+}
+SPREAD = {"initializer_range": 0.1}
+KINDS: dict[str, tuple[type, type, dict[str, Any]]] = {
+    "llama": (LlamaConfig, LlamaForCausalLM, SHAPE),
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM, SHAPE),
+    "mistral-sliding": (MistralConfig, MistralForCausalLM, {**SHAPE, "sliding_window": 8}),
+    "gpt2": (GPT2Config, GPT2LMHeadModel, {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512}),
+    "gemma2-sliding": (Gemma2Config, Gemma2ForCausalLM, {**SHAPE, "sliding_window": 8}),
+    "gemma3-sliding": (
+        Gemma3TextConfig,
+        Gemma3ForCausalLM,
+        {**SHAPE, "sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]},
+    ),
+}
+
+
+@cache
+def tokenizer(template: str | None = TEMPLATE) -> PreTrainedTokenizerFast:
+    """Byte-level BPE, so that every text can be written; "<|end|>" (id 1) ends a turn."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=320,
+        special_tokens=["<|start|>", "<|end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(SENTENCES, trainer)
+    return _wrapped(made, template)
+
+
+@cache
+def byte_fallback_tokenizer() -> PreTrainedTokenizerFast:
+    """In the manner of Llama 2 and Gemma: words start with a mark for the space, and what the vocabulary lacks
+    is spelled in bytes, of which the decoder gives up a whole run while its last character is incomplete."""
+    pieces = ["<|start|>", "<|end|>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "\u2581"]
+    pieces += [letter for letter in map(chr, range(33, 127)) if letter != "\u2581"]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    made = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    made.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]
+    )
+    made.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return _wrapped(made, None)
+
+
+def _wrapped(made: Tokenizer, template: str | None) -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, bos_token="<|start|>", eos_token="<|end|>", chat_template=template
+    )
+
+
+def model(kind: str, seed: int = 0, **changes: int) -> PreTrainedModel:
+    """An untrained model of one of KINDS; the same seed gives the same weights.
+
+    Made without touching the state of the global random numbers.
+    """
+    config_class, model_class, shape = KINDS[kind]
+    ids = {"vocab_size": len(tokenizer()), "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        made: PreTrainedModel = model_class(config_class(**{**ids, **SPREAD, **shape, **changes}))
+    return made.double().eval()
+
+
+def noisy(original: PreTrainedModel, amount: float, seed: int = 1) -> PreTrainedModel:
+    """A copy that agrees with the original in part: each weight shaken by `amount` of its matrix's spread."""
+    generator = torch.Generator().manual_seed(seed)
+    shaken = copy.deepcopy(original)
+    with torch.no_grad():
+        for weight in shaken.parameters():
+            shake = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
+            weight.add_(amount * weight.std() * shake)
+    return shaken
+
+
+def pair(target: PreTrainedModel, assistant: PreTrainedModel | None = None) -> ModelPair:
+    """A fresh pair; without an assistant the target has none."""
+    cached = CachedModel(target)
+    described = PairSummary("target", "assistant", "cpu", "float64", cached.context_length)
+    helper = None if assistant is None else CachedModel(assistant)
+    return ModelPair(cached, helper, ChatText(tokenizer()), frozenset({1}), described)
+
+
+def generated(target: PreTrainedModel, prompt: list[int], max_new_tokens: int) -> list[int]:
+    """What transformers' own greedy generate() answers."""
+    output = target.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=max_new_tokens)
+    return output[0, len(prompt) :].tolist()

