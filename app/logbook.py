@@ -14,7 +14,7 @@ from app import __version__
 
 LARGEST = 1_000_000  # bytes per log file, of which three are kept
 
-_SECRETS = re.compile(r"hf_[A-Za-z0-9]{8,}|(?i:bearer|token|authorization)[\s:=]+\S+")
+_SECRETS = re.compile(r"hf_[A-Za-z0-9]{8,}|(?i:(?:authorization|token)\s*[:=]\s*(?:bearer\s+)?|bearer\s+)\S+")
 _LONG_QUOTES = re.compile(r"(['\"])(?:(?!\1).){24,}?\1")
 
 
@@ -46,4 +46,6 @@ def open_log(folder: Path) -> Path:
 def crash_report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> str:
     """What a developer needs: versions and where it happened, redacted."""
     where = "".join(traceback.format_exception(kind, error, trace))
-    return redact(f"Tandem {__version__}, Python {platform.python_version()}, {platform.platform()}\n\n{where}")
+    return redact(
+        f"Tandem {__version__}, Python {platform.python_version()}, {platform.platform()}\n\n{where}"
+    )

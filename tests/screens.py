@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox, QSpinBox, QWidget
+from PySide6.QtWidgets import QApplication, QComboBox, QDoubleSpinBox, QWidget
 
 from app.errors import UserFacingError
 from app.records import PairSpec, Progress
@@ -94,7 +94,6 @@ def mid_reply(stage: Stage) -> None:
 def latest_ghosts(stage: Stage) -> None:
     box = stage.control("Rejected drafts", QComboBox)
     box.setCurrentIndex(box.findData("latest"))
-    box.activated.emit(box.currentIndex())
     mid_reply(stage)
 
 
@@ -113,7 +112,10 @@ def finished(stage: Stage) -> None:
     empty(stage)
     stage.ask("How does a bicycle stay upright?")
     stage.answer(BICYCLE)
-    stage.ask("Give me three tips for learning a language. Keep each of them short enough to remember, please, and start every one with a verb.")
+    stage.ask(
+        "Give me three tips for learning a language. Keep each of them short enough to remember, please, "
+        "and start every one with a verb."
+    )
     stage.answer(LIST)
 
 
@@ -124,7 +126,7 @@ def long_reply(stage: Stage) -> None:
 
 
 def plain(stage: Stage) -> None:
-    stage.control("Draft length", QSpinBox).setValue(0)
+    stage.control("Draft length", QDoubleSpinBox).setValue(0)
     empty(stage)
     stage.ask("How does a bicycle stay upright?")
     words = "A bicycle stays upright because the front wheel steers into the fall.".split(" ")
@@ -200,7 +202,8 @@ def save(window: QWidget, path: Path) -> None:
 
 def render_crash_dialog(appearance: Appearance, out: Path) -> None:
     appearance.apply(LIGHT)
-    dialog = CrashDialog("Tandem 0.1.0, Python 3.11\n\nTraceback ...\nZeroDivisionError: division by zero", "~/tandem.log")
+    report = "Tandem 0.1.0, Python 3.11\n\nTraceback ...\nZeroDivisionError: division by zero"
+    dialog = CrashDialog(report, "~/tandem.log")
     dialog.show()
     QTest.qWait(100)
     save(dialog, out / "crash_dialog-light.png")

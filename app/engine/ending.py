@@ -44,4 +44,4 @@ class Ending:
         self.remaining -= len(emitted)
         if emitted[-1] in self._eos_ids:
             return "eos"
-        return self._at_limit if self.remaining == 0 else None
+        return self._at_limit if self.remaining <= 0 else None

@@ -29,7 +29,7 @@ def load_pair(spec: PairSpec, models: Path, stop: Event) -> Generator[Progress, 
     `models` is the folder that converted models are kept in. Raises UserFacingError when a model cannot be
     had or the two do not fit together, Cancelled when `stop` is set.
     """
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers_logging.disable_progress_bar()
     target_folder = yield from _locate(spec.target, models, stop, starter.TARGET_NAME)
     assistant_folder = None
     if spec.assistant is not None:

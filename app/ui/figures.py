@@ -13,7 +13,10 @@ MILLISECONDS_PER_UPDATE = 250
 """Figures that change faster than four times a second cannot be read."""
 
 ROWS = (
-    ("Tokens per second", "tokens / seconds of decoding, since the reply began; reading the prompt is left out"),
+    (
+        "Tokens per second",
+        "tokens / seconds of decoding, since the reply began; reading the prompt is left out",
+    ),
     ("Tokens per round", "tokens / verification rounds; plain generation makes 1.00"),
     ("Acceptance rate", "accepted / judged candidates; those behind a rejected one are not judged"),
     ("Reading the prompt", "seconds before the first round"),
@@ -98,7 +101,9 @@ class TimeSplit(QWidget):
         layout.addWidget(QLabel("Time"))
         layout.addSpacing(10)
         layout.addWidget(self._words)
-        self.setToolTip("Shares of the decoding time: drafting, the target's verification, and everything else")
+        self.setToolTip(
+            "Shares of the decoding time: drafting, the target's verification, and everything else"
+        )
         self.setAccessibleName("Time split")
         self.show_shares(self._shares)
 
@@ -119,7 +124,8 @@ class TimeSplit(QWidget):
         bar = QRectF(0, self._words.y() - 12, self.width(), 8)
         painter.fillRect(bar, QColor(self._theme.raised))
         left = bar.left()
-        for share, colour in zip(self._shares, (self._theme.control, self._theme.text, self._theme.border), strict=True):
+        colours = (self._theme.control, self._theme.text, self._theme.border)
+        for share, colour in zip(self._shares, colours, strict=True):
             width = share * bar.width()
             painter.fillRect(QRectF(left, bar.top(), max(0.0, width - 1), bar.height()), QColor(colour))
             left += width
@@ -137,7 +143,9 @@ class PositionBars(QWidget):
         self._theme = theme
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Acceptance by position")
-        self.setToolTip("Acceptance by place in the draft: accepted / judged at the 1st, 2nd, 3rd ... candidate")
+        self.setToolTip(
+            "Acceptance by place in the draft: accepted / judged at the 1st, 2nd, 3rd ... candidate"
+        )
 
     def show_counts(self, counts: list[tuple[int, int]]) -> None:
         self._counts = counts[: self.MOST]
@@ -163,7 +171,9 @@ class PositionBars(QWidget):
         slot = min(48.0, self.width() / max(1, len(self._counts)))
         for place, (judged, accepted) in enumerate(self._counts):
             if judged:
-                self._draw_bar(painter, QRectF(place * slot, top, slot - 4, self.HEIGHT), accepted / judged, place + 1)
+                self._draw_bar(
+                    painter, QRectF(place * slot, top, slot - 4, self.HEIGHT), accepted / judged, place + 1
+                )
 
     def _draw_bar(self, painter: QPainter, area: QRectF, rate: float, place: int) -> None:
         painter.fillRect(area, QColor(self._theme.raised))
@@ -171,7 +181,9 @@ class PositionBars(QWidget):
         painter.fillRect(filled, QColor(self._theme.control))
         painter.setPen(QColor(self._theme.muted))
         below = QRectF(area.left() - 2, area.bottom() + 2, area.width() + 4, self.fontMetrics().height())
-        painter.drawText(below, Qt.AlignmentFlag.AlignCenter, f"{100 * rate:.0f}" if area.width() >= 20 else str(place))
+        painter.drawText(
+            below, Qt.AlignmentFlag.AlignCenter, f"{100 * rate:.0f}" if area.width() >= 20 else str(place)
+        )
 
 
 def _number(value: float | None, form: str) -> str:

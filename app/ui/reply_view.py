@@ -67,7 +67,7 @@ class ReplyView(QTextEdit):
         cursor.endEditBlock()
 
     def show_ghosts(self, ghosts: str) -> None:
-        """"keep" shows every rejected draft, "latest" the last round's only, "hide" none."""
+        """ "keep" shows every rejected draft, "latest" the last round's only, "hide" none."""
         self._ghosts = ghosts
         self._redraw()
 

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QVBoxLay
 
 from app.engine.stats import Statistics
 from app.settings import SETTINGS, Values
-from app.ui.controls import SettingControl
+from app.ui.controls import make_control
 from app.ui.figures import LiveFigures
 from app.ui.theme import Theme, named
 
@@ -42,7 +42,7 @@ class SidePanel(QFrame):
             layout.addSpacing(16)
             layout.addWidget(named(QLabel(name), "section"))
             for key in keys:
-                control = SettingControl(SETTINGS[key], values[key])
+                control = make_control(SETTINGS[key], values[key])
                 control.changed.connect(self._report)
                 layout.addWidget(control)
         layout.addWidget(self._note)

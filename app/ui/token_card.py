@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
 
+from app.ui.theme import named
 from app.ui.token_text import Span
 
 TITLES = {
@@ -22,8 +23,6 @@ MEANINGS = {
     "plain": "The target's own token: nothing was drafted.",
 }
 NEVER_JUDGED = "Drafted behind the refused one: thrown away, never judged."
-
-from app.ui.theme import named
 
 
 class TokenCard(QFrame):
@@ -48,7 +47,11 @@ class TokenCard(QFrame):
         layout.addWidget(self._text, 0, 1, Qt.AlignmentFlag.AlignRight)
         layout.addWidget(self._meaning, 1, 0, 1, 2)
         for row, (name, value) in enumerate(
-            (("Target probability", self._target), ("Assistant probability", self._assistant), ("Place", self._where)),
+            (
+                ("Target probability", self._target),
+                ("Assistant probability", self._assistant),
+                ("Place", self._where),
+            ),
             start=2,
         ):
             layout.addWidget(named(QLabel(name), "muted"), row, 0)

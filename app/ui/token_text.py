@@ -40,7 +40,12 @@ def spans(this_round: Round) -> Iterator[Span]:
 
 def ghost_text(token: Token) -> str:
     """A rejected token kept on its line: breaks and broken characters get a visible stand-in."""
-    text = token.text.replace("\r", "").replace("\n", "↵").replace("\t", "⇥").replace("\N{REPLACEMENT CHARACTER}", "▯")
+    text = (
+        token.text.replace("\r", "")
+        .replace("\n", "↵")
+        .replace("\t", "⇥")
+        .replace("\N{REPLACEMENT CHARACTER}", "▯")
+    )
     return text or "▯"
 
 

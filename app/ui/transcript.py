@@ -228,5 +228,8 @@ def _figures(stats: Statistics) -> list[str]:
         return []
     figures = [f"{stats.num_emitted} tokens", f"{stats.tokens_per_second or 0:.1f} tokens/s"]
     if stats.acceptance_rate is not None:
-        figures += [f"{stats.tokens_per_round:.2f} tokens/round", f"{100 * stats.acceptance_rate:.0f} % accepted"]
+        figures += [
+            f"{stats.tokens_per_round:.2f} tokens/round",
+            f"{100 * stats.acceptance_rate:.0f} % accepted",
+        ]
     return figures

@@ -182,4 +182,6 @@ def _explain(error: Exception) -> Exception:
     if explained is not None:
         return explained
     sys.excepthook(type(error), error, error.__traceback__)
-    return UserFacingError("Something went wrong inside Tandem.", "The details are in the report.", "Try again.")
+    return UserFacingError(
+        "Something went wrong inside Tandem.", "The details are in the report.", "Try again."
+    )

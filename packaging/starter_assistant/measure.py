@@ -25,7 +25,6 @@ from transformers import DynamicCache, LlamaForCausalLM, PreTrainedTokenizerBase
 
 DRAFT_LENGTHS = (1, 2, 3, 5)
 LONGEST = max(DRAFT_LENGTHS)
-PROMPTS = 24
 NEW_TOKENS = 128
 CHAT = {
     "writing",
@@ -58,11 +57,13 @@ def spread(questions: list[dict], count: int) -> list[dict]:
     return turns[:count]
 
 
-def question_cases(path: Path, target: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase) -> list[Case]:
+def question_cases(
+    path: Path, count: int, target: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase
+) -> list[Case]:
     """The first turns of a fixed selection of questions, answered greedily by the target."""
     questions = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     cases = []
-    for question in spread(questions, PROMPTS):
+    for question in spread(questions, count):
         messages = [{"role": "user", "content": question["turns"][0]}]
         inputs = tokenizer.apply_chat_template(
             messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
@@ -73,7 +74,7 @@ def question_cases(path: Path, target: LlamaForCausalLM, tokenizer: PreTrainedTo
     return cases
 
 
-def own_cases(folder: Path) -> list[Case]:
+def own_cases(folder: Path, count: int) -> list[Case]:
     """Greedy replies of the target to user turns of its own that no training saw."""
     corpus = Corpus(folder, ("tokens", "roles", "top_ids"))
     cases = []
@@ -85,7 +86,7 @@ def own_cases(folder: Path) -> list[Case]:
         reply = tokens[first[0] : first[-1] + 1]
         if reply == conversation["top_ids"][first - 1, 0].tolist():
             cases.append(Case("own", tokens[: first[0]], reply))
-    return cases[:: max(1, len(cases) // PROMPTS)][:PROMPTS]
+    return cases[:: max(1, len(cases) // count)][:count]
 
 
 @torch.inference_mode()
@@ -191,6 +192,7 @@ def main() -> None:
         "--questions", type=Path, help="Spec-Bench questions.jsonl; without it: WORK/held_out"
     )
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--prompts", type=int, default=24, help="how many; the published figures use 24")
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
@@ -198,9 +200,9 @@ def main() -> None:
     dtype = getattr(torch, arguments.dtype)
     target, tokenizer = load_target(arguments.work, dtype)
     if arguments.questions:
-        cases = question_cases(arguments.questions, target, tokenizer)
+        cases = question_cases(arguments.questions, arguments.prompts, target, tokenizer)
     else:
-        cases = own_cases(arguments.work / "held_out")
+        cases = own_cases(arguments.work / "held_out", arguments.prompts)
     assistant = join(target, arguments.assistant, dtype)
     every_draft = [drafts(assistant, case) for case in cases]
     results = {

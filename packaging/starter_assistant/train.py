@@ -146,7 +146,8 @@ def run(trainer: Trainer, corpus: Corpus, held_out: Corpus, folder: Path) -> Non
         rate, held = tokens / (time.monotonic() - clock), held_out_agreement(trainer.model, held_out)
         print(
             f"{time.strftime('%H:%M:%S')} {folder.name} step {trainer.step} "
-            f"loss {loss:.3f} agreement {agreement:.3f} held-out {held:.4f} {rate:.0f} tokens/s, corpus {corpus.token_count()}",
+            f"loss {loss:.3f} agreement {agreement:.3f} held-out {held:.4f} "
+            f"{rate:.0f} tokens/s, corpus {corpus.token_count()}",
             flush=True,
         )
         losses, tokens, clock = [], 0, time.monotonic()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
 
 import torch
 
@@ -97,7 +96,7 @@ def recited(words: Sequence[int], vocabulary: int, shift: int = 0) -> Script:
 
 
 def scripted_pair(
-    target: ScriptedModel, assistant: ScriptedModel | None = None, eos_ids: Sequence[int] = (), **summary: Any
+    target: ScriptedModel, assistant: ScriptedModel | None = None, eos_ids: Sequence[int] = ()
 ) -> ModelPair:
     described = PairSummary("target", "assistant", "cpu", "float64", target.context_length)
     return ModelPair(target, assistant, NumberText(), frozenset(eos_ids), described)

@@ -153,7 +153,15 @@ class Booby:
         return Path.write_text, (self.path, "executed")
 
 
-def test_a_pickle_checkpoint_is_refused_unopened(checkpoint: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_pickle_checkpoint_is_refused(checkpoint: Callable[..., Path]) -> None:
+    """Also a harmless one, which transformers would load."""
+    folder = checkpoint("big")
+    (folder / "model.safetensors").unlink()
+    torch.save(tiny.model("llama").state_dict(), folder / "pytorch_model.bin")
+    assert "big could not be loaded" in refusal(folder).title
+
+
+def test_a_pickle_is_never_executed(checkpoint: Callable[..., Path], tmp_path: Path) -> None:
     folder, trace = checkpoint("big"), tmp_path / "trace"
     (folder / "model.safetensors").unlink()
     torch.save(Booby(trace), folder / "pytorch_model.bin")
