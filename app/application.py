@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -95,6 +96,7 @@ class Application(QObject):
 
 def run(arguments: Sequence[str]) -> int:
     """Opens the desktop application and returns its exit status once it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Qt's loop would not let Python see Ctrl+C
     application = QApplication([sys.argv[0], *arguments])
     application.setApplicationName("Tandem")
     application.setApplicationVersion(__version__)

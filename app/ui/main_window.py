@@ -122,5 +122,6 @@ class MainWindow(QMainWindow):
         self.painted.emit()
 
     def closeEvent(self, event: QCloseEvent) -> None:
+        self.hide()  # at once: ending the engine's job can take as long as one forward pass
         self.closing.emit()
         super().closeEvent(event)

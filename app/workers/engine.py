@@ -85,6 +85,9 @@ class EngineWorker(QObject):
 
     def _load(self, job: LoadJob) -> ModelPair:
         self.progressed.emit(Progress("Starting the engine"))
+        from app.models.imports import import_quietly
+
+        import_quietly()
         from app.models.loading import load_pair
 
         began = perf_counter()

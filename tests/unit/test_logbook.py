@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,8 @@ TOKEN = "hf_" + "AbCdEfGh" * 4
 
 
 @pytest.fixture
-def log_file(tmp_path: Path) -> Iterator[Path]:
-    root = logging.getLogger()
-    before = list(root.handlers)
-    level = root.level
-    yield open_log(tmp_path / "log")
-    for handler in [each for each in root.handlers if each not in before]:
-        root.removeHandler(handler)
-        handler.close()
-    root.setLevel(level)
+def log_file(tmp_path: Path) -> Path:
+    return open_log(tmp_path / "log")
 
 
 @pytest.mark.parametrize(
