@@ -33,6 +33,7 @@ class PairSummary:
     device: str
     dtype: str
     context_length: int
+    decoder: Literal["fast", "transformers"] = "transformers"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class Setting:
         """What may be chosen, in words."""
         if isinstance(self.default, bool):
             return "on or off"
-        return ", ".join(self.choices) if self.choices else f"{self.minimum:g} to {self.maximum:g}"
+        return ", ".join(self.choices) if self.choices else f"{self.minimum:,.10g} to {self.maximum:,.10g}"
 
     def _refusal(self, value: object) -> UserFacingError:
         return UserFacingError(f"{self.label} cannot be {value!r}.", "", f"Choose {self.allowed}.")

@@ -12,9 +12,10 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, TextIO
 
 from app.cli.arguments import make_request, make_spec
-from app.cli.terminal import MARKS, ProgressLine, is_styled, mark, spans, visible
+from app.cli.terminal import MARKS, ProgressLine, is_styled, mark, visible
 from app.records import GenerationRequest, PairSpec, PairSummary, Round, Trace, as_dict
 from app.resources import data_folder
+from app.spans import spans
 
 if TYPE_CHECKING:
     from app.engine.cached_model import ModelPair
@@ -110,7 +111,7 @@ class TextView:
 
     def show_round(self, this_round: Round) -> None:
         if self._styled:
-            self._output.write("".join(mark(kind, text) for kind, text in spans(this_round)))
+            self._output.write("".join(mark(span.kind, span.text) for span in spans(this_round)))
         else:
             self._output.write(visible(this_round.text))
         self._output.flush()
@@ -118,7 +119,7 @@ class TextView:
     def finish(self, trace: Trace, pair: PairSummary) -> None:
         self._output.write("" if trace.text.endswith("\n") else "\n")
         self._output.flush()
-        kinds = {kind for each in trace.rounds for kind, _ in spans(each)}
+        kinds = {span.kind for each in trace.rounds for span in spans(each)}
         if self._styled and is_styled(self._notes) and kinds - {"plain"}:
             self._notes.write("  ".join(mark(kind, kind) for kind in MARKS if kind in kinds) + "\n")
         self._notes.write(figures(statistics(trace), trace) + "\n")

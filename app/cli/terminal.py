@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from typing import TextIO
 
-from app.records import Kind, Progress, Round, Token
+from app.records import Kind, Progress
 
 # Colour and line are separate sequences, so that a terminal that knows no dotted underline keeps the colour.
 MARKS: dict[Kind, str] = {
@@ -24,7 +23,6 @@ ERASE_LINE = "\r\x1b[K"
 # title or answer in the person's name. Line feed and tab may stay.
 _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
 _VISIBLE |= {0x7F: "␡"} | {code: f"\\x{code:02x}" for code in range(0x80, 0xA0)}
-_ON_ONE_LINE = {ord("\n"): "↵", ord("\t"): "⇥", ord("\N{REPLACEMENT CHARACTER}"): "▯"}
 
 
 def visible(text: str) -> str:
@@ -41,22 +39,6 @@ def mark(kind: Kind, text: str) -> str:
 def is_styled(stream: TextIO) -> bool:
     """Whether colours and lines may be written: to a terminal, unless NO_COLOR asks for none."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def spans(this_round: Round) -> Iterator[tuple[Kind, str]]:
-    """The round in reading order: accepted candidates, ghosts of the rejected ones, the target's own token."""
-    for piece in this_round.pieces[: this_round.num_accepted]:
-        yield "accepted", piece
-    if this_round.next_token is None or this_round.next_kind is None:
-        return  # the reply ended inside the draft: what is left of it is nobody's error
-    for token in this_round.rejected:
-        yield "rejected", _ghost(token)
-    yield this_round.next_kind, this_round.pieces[-1]
-
-
-def _ghost(token: Token) -> str:
-    """A rejected token on its line, visible even when it is a line feed or half a character."""
-    return token.text.translate(_ON_ONE_LINE) or "▯"
 
 
 class ProgressLine:

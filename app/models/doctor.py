@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from time import perf_counter
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import torch
 
 from app import __version__

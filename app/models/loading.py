@@ -9,11 +9,13 @@ from threading import Event
 from time import perf_counter
 from typing import Any
 
+import psutil
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
 from app.engine.cached_model import CachedModel, ModelPair
+from app.engine.fast_decoder import FastDecoder, make_fast
 from app.engine.text import ChatText
 from app.errors import Cancelled, UserFacingError
 from app.models import starter
@@ -39,24 +41,23 @@ def load_pair(spec: PairSpec, models: Path, stop: Event) -> Generator[Progress, 
 
     yield Progress("Loading the target", 0.7)
     tokenizer = _load_tokenizer(target_folder)
-    target = _load_model(target_folder, device, dtype)
+    target = _with_cache(_load_model(target_folder, device, dtype))
     _require_running(stop)
     assistant = None
     if assistant_folder is not None:
         yield Progress("Loading the assistant", 0.85)
         require_same_vocabulary(tokenizer, _load_tokenizer(assistant_folder))
-        assistant = CachedModel(_load_model(assistant_folder, device, dtype))
+        assistant = _with_cache(_load_model(assistant_folder, device, dtype))
         _require_running(stop)
     summary = PairSummary(
         target=_name(spec.target, starter.TARGET_NAME),
         assistant=None if spec.assistant is None else _name(spec.assistant, starter.ASSISTANT_NAME),
         device=device.type,
         dtype=str(dtype).removeprefix("torch."),
-        context_length=CachedModel(target).context_length,
+        context_length=target.context_length,
+        decoder="fast" if isinstance(target, FastDecoder) else "transformers",
     )
-    pair = ModelPair(
-        CachedModel(target), assistant, ChatText(tokenizer), _eos_ids(target, tokenizer), summary
-    )
+    pair = ModelPair(target, assistant, ChatText(tokenizer), _eos_ids(target.model, tokenizer), summary)
     yield Progress("Warming up", 0.95)
     _warm_up(pair)
     return pair
@@ -134,6 +135,12 @@ def _load_model(folder: Path, device: torch.device, dtype: torch.dtype) -> PreTr
             raise ValueError(f"Its files lack {len(missing)} of its weights, {min(missing)} among them.")
         loaded: PreTrainedModel = model.to(device).eval()
         return loaded
+
+
+def _with_cache(model: PreTrainedModel) -> CachedModel:
+    """The quick path where it applies and its second copy of the weights leaves memory to spare."""
+    weights = sum(each.numel() * each.element_size() for each in model.parameters())
+    return make_fast(model) if psutil.virtual_memory().available > 2 * weights else CachedModel(model)
 
 
 @contextmanager

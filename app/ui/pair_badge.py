@@ -47,7 +47,8 @@ class PairBadge(QWidget):
         self._names.setText(summary.target + (f"  +  {summary.assistant}" if summary.assistant else ""))
         self._names.show()
         self._names.setToolTip(
-            f"{summary.device.upper()}, {summary.dtype}, context of {summary.context_length:,} tokens"
+            f"{summary.device.upper()}, {summary.dtype}, {summary.decoder} decoder, "
+            f"context of {summary.context_length:,} tokens"
         )
 
     def show_state(self, state: PairState, reason: str = "") -> None:

@@ -18,8 +18,9 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextEdit, QWidget
 
 from app.records import Kind, Round
+from app.spans import Span, spans
+from app.ui.span_index import SpanIndex
 from app.ui.theme import LINE_HEIGHT, Theme, body_font, token_format
-from app.ui.token_text import Span, SpanIndex, spans
 
 
 class ReplyView(QTextEdit):

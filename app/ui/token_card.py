@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
 
+from app.spans import Span
 from app.ui.theme import named
-from app.ui.token_text import Span
 
 TITLES = {
     "accepted": "Accepted",

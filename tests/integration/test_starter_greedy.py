@@ -7,7 +7,10 @@ target's two likeliest logits were closer than the noise. Their number is report
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import product
 
 import pytest
@@ -46,18 +49,29 @@ def noise(starter_pair: ModelPair) -> float:
     return largest
 
 
+@dataclass
+class Report:
+    """What is told at the end: differences that are mere rounding, and accepted candidates by prompt and drafter."""
+
+    rounding: list[str] = field(default_factory=list)
+    accepted: dict[str, Counter[str]] = field(default_factory=dict)
+
+
 @pytest.fixture(scope="module")
-def rounding(noise: float, request: pytest.FixtureRequest) -> Iterator[list[str]]:
-    """Collects the differences that are mere rounding, and reports them at the end."""
-    found: list[str] = []
-    yield found
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.write_line(f"\nnoise between widths {noise:.1e}; differences by rounding: {found or 'none'}")
+def report(noise: float, request: pytest.FixtureRequest) -> Iterator[Report]:
+    """Both drafters must have been of use by the end, if every prompt had its turn."""
+    collected = Report()
+    yield collected
+    total = sum(collected.accepted.values(), Counter())
+    told = f"noise between widths {noise:.1e}; differences by rounding: {collected.rounding or 'none'}; {dict(total)}"
+    capture = request.config.pluginmanager.get_plugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        sys.stdout.write(f"\nStarter pair: {told}\n")
+    assert len(collected.accepted) < len(PROMPTS) or min(total[drafter] for drafter in DRAFTERS) > 20
 
 
 @pytest.fixture
-def same_up_to_rounding(starter_pair: ModelPair, noise: float, rounding: list[str]) -> Callable[..., None]:
+def same_up_to_rounding(starter_pair: ModelPair, noise: float, report: Report) -> Callable[..., None]:
     def check(what: str, prompt: list[int], expected: list[int], found: list[int]) -> None:
         if found == expected:
             return
@@ -66,7 +80,7 @@ def same_up_to_rounding(starter_pair: ModelPair, noise: float, rounding: list[st
         rows = row_by_row(starter_pair.target, prompt, expected[:first])
         best, second = rows[-1].topk(2).values.tolist()
         assert best - second < noise, f"{what}: another text from token {first} on"
-        rounding.append(f"{what} at token {first}")
+        report.rounding.append(f"{what} at token {first}")
 
     return check
 
@@ -77,21 +91,16 @@ def test_the_noise_is_that_of_float32(noise: float) -> None:
 
 @pytest.mark.parametrize("name", PROMPTS)
 def test_every_drafter_writes_what_generate_writes(
-    name: str,
-    starter_pair: ModelPair,
-    same_up_to_rounding: Callable[..., None],
-    record_property: Callable[[str, object], None],
+    name: str, starter_pair: ModelPair, same_up_to_rounding: Callable[..., None], report: Report
 ) -> None:
     prompt = starter_pair.text.encode([Message("user", PROMPTS[name])])
     expected = plain(starter_pair, PROMPTS[name], LENGTH)
     same_up_to_rounding(
         f"{name}, generate", prompt, expected, generated(starter_pair.target.model, prompt, LENGTH)
     )
-    accepted = dict.fromkeys(DRAFTERS, 0)
+    accepted: Counter[str] = Counter()
     for drafter, draft_length in product(DRAFTERS, DRAFT_LENGTHS):
         finished = reply(starter_pair, PROMPTS[name], LENGTH, drafter=drafter, draft_length=draft_length)
         same_up_to_rounding(f"{name}, {drafter} {draft_length}", prompt, expected, emitted(finished))
         accepted[drafter] += count(finished, "num_accepted")
-    record_property("accepted", accepted)
-    assert accepted["assistant"] > 0
-    assert accepted["lookup"] > 0 or not name.startswith("copy")
+    report.accepted[name] = accepted

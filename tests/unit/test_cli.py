@@ -18,12 +18,13 @@ from app import __version__
 from app.cli import say as say_module
 from app.cli.arguments import OPTIONS, make_request, make_spec, parse
 from app.cli.main import main
-from app.cli.terminal import MARKS, ProgressLine, mark, spans, visible
+from app.cli.terminal import MARKS, ProgressLine, mark, visible
 from app.engine.cached_model import ModelPair
 from app.errors import Cancelled, UserFacingError
 from app.models import loading
 from app.records import PairSpec, Progress
 from app.settings import SETTINGS
+from app.spans import spans
 from tests.helpers.sample_rounds import make_rounds
 from tests.helpers.scripted import ScriptedModel, last_two_tokens, mixed, scripted_pair
 
@@ -294,7 +295,7 @@ def test_every_kind_has_a_mark_of_its_own() -> None:
 
 def test_ghosts_stand_where_they_were_drafted() -> None:
     (this_round,) = make_rounds([("A| bird", " is|\n", " flies")])
-    assert list(spans(this_round)) == [
+    assert [(span.kind, span.text) for span in spans(this_round)] == [
         ("accepted", "A"),
         ("accepted", " bird"),
         ("rejected", " is"),
@@ -305,14 +306,14 @@ def test_ghosts_stand_where_they_were_drafted() -> None:
 
 def test_what_is_left_of_a_draft_behind_the_end_is_no_ghost() -> None:
     (this_round,) = make_rounds([("Done|.", " And", "")], finish="eos")
-    assert [kind for kind, _ in spans(this_round)] == ["accepted", "accepted"]
+    assert [span.kind for span in spans(this_round)] == ["accepted", "accepted"]
 
 
 def test_control_characters_are_shown_not_obeyed() -> None:
     wicked = "a\x1b]0;title\x07b\x9b2J\x00\x7f\r\b\tc\nd é 日"
     assert visible(wicked) == "a␛]0;title␇b\\x9b2J␀␡␍␈\tc\nd é 日"
     (this_round,) = make_rounds([("\x1b[2J", "\x1b[3J", "\x9b1m")])
-    text = "".join(mark(kind, text) for kind, text in spans(this_round))
+    text = "".join(mark(span.kind, span.text) for span in spans(this_round))
     for sequence in (*MARKS.values(), "\x1b[0m"):
         text = text.replace(sequence, "") if sequence else text
     assert "\x1b" not in text and "\x9b" not in text

@@ -10,9 +10,9 @@ from PySide6.QtGui import QTextCharFormat
 from pytestqt.qtbot import QtBot
 
 from app.records import Round
+from app.spans import spans
 from app.ui.reply_view import ReplyView
 from app.ui.theme import DARK, LIGHT
-from app.ui.token_text import spans
 from tests.helpers.sample_rounds import BICYCLE, LIST, make_rounds
 
 Line = QTextCharFormat.UnderlineStyle
