@@ -146,7 +146,11 @@ class Trace:
     request: GenerationRequest
     rule: Rule
     rounds: tuple[Round, ...]
-    finish_reason: FinishReason
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        """Why the reply ended: the last round tells, and where it does not, somebody stopped it."""
+        return (self.rounds[-1].finish_reason if self.rounds else None) or "stopped"
 
     @cached_property
     def text(self) -> str:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from app.cli.arguments import make_request, make_spec
 from app.cli.terminal import MARKS, ProgressLine, is_styled, mark, visible
+from app.engine.stats import Statistics
 from app.records import GenerationRequest, PairSpec, PairSummary, Round, Trace, as_dict
 from app.resources import data_folder
 from app.spans import spans
 
 if TYPE_CHECKING:
     from app.engine.cached_model import ModelPair
-    from app.engine.stats import Statistics
 
 
 def say(options: Namespace) -> int:
@@ -50,8 +50,7 @@ def reply(
             rounds.append(each)
     finally:
         progress.clear()
-    reason = rounds[-1].finish_reason if rounds else None
-    return Trace(request, rule, tuple(rounds), reason or "stopped"), pair.summary
+    return Trace(request, rule, tuple(rounds)), pair.summary
 
 
 @contextmanager
@@ -122,7 +121,7 @@ class TextView:
         kinds = {span.kind for each in trace.rounds for span in spans(each)}
         if self._styled and is_styled(self._notes) and kinds - {"plain"}:
             self._notes.write("  ".join(mark(kind, kind) for kind in MARKS if kind in kinds) + "\n")
-        self._notes.write(figures(statistics(trace), trace) + "\n")
+        self._notes.write(figures(Statistics.of(trace.rounds), trace) + "\n")
 
 
 class JsonView:
@@ -156,18 +155,9 @@ def figures(stats: Statistics, trace: Trace) -> str:
     return " · ".join([*parts, f"rule {trace.rule}", f"ended by {trace.finish_reason}"])
 
 
-def statistics(trace: Trace) -> Statistics:
-    from app.engine.stats import Statistics
-
-    stats = Statistics()
-    for each in trace.rounds:
-        stats = stats.observe(each)
-    return stats
-
-
 def describe(trace: Trace, pair: PairSummary) -> dict[str, Any]:
     """The reply for a program: text, rounds and the figures they add up to."""
-    stats = statistics(trace)
+    stats = Statistics.of(trace.rounds)
     request = trace.request
     settings = as_dict(request.sampling) | as_dict(request.draft) | {"max_new_tokens": request.max_new_tokens}
     rates = {

@@ -56,8 +56,7 @@ class CachedModel:
             self.crop(0)
             raise
         self.tokens.extend(ids)
-        logits: torch.Tensor = output.logits[0]
-        return logits if logits.dtype == torch.float64 else logits.float()
+        return widened(output.logits[0])
 
     def crop(self, length: int) -> None:
         """Forgets everything behind the first `length` tokens; holds fewer already: does nothing."""
@@ -76,6 +75,11 @@ class CachedModel:
         )
         self.crop(length)
         return length
+
+
+def widened(logits: torch.Tensor) -> torch.Tensor:
+    """Logits precise enough to compute with: half precision becomes float32."""
+    return logits if logits.dtype == torch.float64 else logits.float()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional as F
 
-from app.engine.cached_model import CachedModel
+from app.engine.cached_model import CachedModel, widened
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -83,7 +83,7 @@ class FastDecoder(CachedModel):
             gate, up = layer.gate_up(self._normed(hidden, layer.mlp_norm)).chunk(2, dim=-1)
             hidden = hidden + layer.down(F.silu(gate) * up)
         self.tokens.extend(ids)
-        return self._head(self._normed(hidden[-keep:], self._norm)).float()
+        return widened(self._head(self._normed(hidden[-keep:], self._norm)))
 
     def crop(self, length: int) -> None:
         del self.tokens[length:]  # what is behind it in the buffers is overwritten
@@ -130,11 +130,11 @@ def rotate(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.T
 def arranged(weight: torch.Tensor) -> Linear:
     """The product with a weight [out, in] that is put into the processor's preferred order once.
 
-    The operators are private to torch: without them the ordinary product does.
+    The operators are private to torch: without them, and in other types, the ordinary product does.
     """
     weight = weight.detach()
     operators = torch.ops.mkldnn
-    if not hasattr(operators, "_linear_pointwise"):
+    if weight.dtype not in TOLERANCES or not hasattr(operators, "_linear_pointwise"):
         return lambda rows: F.linear(rows, weight)
     ordered = operators._reorder_linear_weight(weight, 1)
     return lambda rows: operators._linear_pointwise(rows, ordered, None, "none", [], "")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 from app.records import Round
 
@@ -29,6 +31,11 @@ class Statistics:
     verify_seconds: float = 0.0
     decode_seconds: float = 0.0
     prefill_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, rounds: Iterable[Round]) -> Statistics:
+        """The figures of these rounds together."""
+        return reduce(cls.observe, rounds, cls())
 
     def observe(self, this_round: Round) -> Statistics:
         """The figures with one more round."""

@@ -111,9 +111,9 @@ class EngineWorker(QObject):
         for batch in _in_batches(rounds(self._pair, request, job.stop, self.progressed.emit)):
             kept.extend(batch)
             self.rounds_arrived.emit(batch)
-        reason = kept[-1].finish_reason if kept else None
-        log.info("reply of %d rounds ended: %s", len(kept), reason or "stopped")
-        return Trace(request, choose_rule(request.draft, request.sampling), tuple(kept), reason or "stopped")
+        trace = Trace(request, choose_rule(request.draft, request.sampling), tuple(kept))
+        log.info("reply of %d rounds ended: %s", len(kept), trace.finish_reason)
+        return trace
 
 
 class Engine(QObject):

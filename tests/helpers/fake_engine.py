@@ -40,6 +40,6 @@ class FakeEngine(QObject):
     def shut_down(self) -> None:
         self.stop()
 
-    def finish(self, rounds: tuple[Round, ...], reason: str = "eos") -> None:
+    def finish(self, rounds: tuple[Round, ...]) -> None:
         """Ends the running reply with a trace of these rounds."""
-        self.worker.finished.emit(Trace(self.requests[-1], "speculative", rounds, reason))  # type: ignore[arg-type]
+        self.worker.finished.emit(Trace(self.requests[-1], "speculative", rounds))

@@ -124,7 +124,7 @@ def test_escape_stops_and_the_partial_text_stays(ready: Stage) -> None:
     ready.engine.worker.rounds_arrived.emit(rounds)
     QTest.keyClick(editor(ready), Qt.Key.Key_Escape)
     assert ready.engine.stops == 1
-    ready.engine.finish(rounds, "stopped")
+    ready.engine.finish(rounds)
     assert replies(ready) == ["".join(each.text for each in rounds)]
     assert any("stopped" in label.text() for label in ready.window.findChildren(QLabel))
     write(ready, "Go on")
@@ -194,7 +194,7 @@ def test_a_new_chat_while_writing_stops_first_and_waits_for_the_end(ready: Stage
     assert ready.engine.stops == 1
     write(ready, "Second")
     assert len(ready.engine.requests) == 1
-    ready.engine.finish(rounds, "stopped")
+    ready.engine.finish(rounds)
     QTest.keyClick(editor(ready), Qt.Key.Key_Return)
     assert ready.engine.requests[1].messages == (Message("user", "Second"),)
 
