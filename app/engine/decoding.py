@@ -56,9 +56,9 @@ def rounds(
         drafted = perf_counter()
         if stop.is_set():
             break
-        logits = pair.target.forward([sequence[-1], *draft.ids])
-        target = sampler.probabilities(logits)  # [num_candidates + 1, vocab]
-        outcome = ending.cut(draft.ids, verify(draft, target, shift(noise, len(sequence))))
+        logits = pair.target.forward([sequence[-1], *draft.ids])  # [num_candidates + 1, vocab]
+        target = sampler.probabilities(logits)
+        outcome = ending.cut(draft.ids, verify(draft, logits, target, shift(noise, len(sequence))))
         verified = perf_counter()
 
         emitted = outcome.emitted(draft.ids)

@@ -13,7 +13,8 @@ from app.engine.verification import Outcome, greedy_match, sample_and_match, spe
 from app.errors import UserFacingError
 from app.records import DraftSettings, Rule, SamplingSettings
 
-Verify = Callable[[Draft, torch.Tensor, Noise], Outcome]
+Verify = Callable[[Draft, torch.Tensor, torch.Tensor, Noise], Outcome]
+"""Draft, the target's logits and distributions [num_candidates + 1, vocab], noise -> outcome."""
 
 
 def choose_rule(draft: DraftSettings, sampling: SamplingSettings) -> Rule:
@@ -42,14 +43,14 @@ def choose_rule(draft: DraftSettings, sampling: SamplingSettings) -> Rule:
 
 
 def make_verifier(rule: Rule) -> Verify:
-    """The rule as a function of a draft, the target's distributions [num_candidates + 1, vocab] and noise."""
+    """The rule as a function. Greedy match looks at the logits: softmax could round two of them to one."""
     match rule:
         case "match":
-            return lambda draft, target, noise: greedy_match(draft.ids, target)
+            return lambda draft, logits, target, noise: greedy_match(draft.ids, logits)
         case "sample-match":
-            return lambda draft, target, noise: sample_and_match(draft.ids, target, noise)
+            return lambda draft, logits, target, noise: sample_and_match(draft.ids, target, noise)
         case "speculative":
-            return lambda draft, target, noise: speculative_sampling(
+            return lambda draft, logits, target, noise: speculative_sampling(
                 draft.ids, draft.distributions if draft.drawn else None, target, noise
             )
         case "auto":

@@ -28,12 +28,9 @@ class Outcome:
         return [*candidates[: self.num_accepted], *behind]
 
 
-def greedy_match(candidates: Sequence[int], target: torch.Tensor) -> Outcome:
-    """Temperature 0: a candidate stands while it is the target's first choice.
-
-    `target` [k + 1, vocab] may be logits as well: only the order counts.
-    """
-    choices: list[int] = target.argmax(-1).tolist()
+def greedy_match(candidates: Sequence[int], logits: torch.Tensor) -> Outcome:
+    """Temperature 0: a candidate stands while it is the target's first choice. `logits` [k + 1, vocab]."""
+    choices: list[int] = logits.argmax(-1).tolist()
     return _matching_prefix(candidates, choices)
 
 

@@ -14,13 +14,6 @@ import pytest
 
 PROMPT = "Name three rivers, and say where each of them ends."
 TANDEM = sys.executable, "-m", "app"
-HOME = os.environ.get("TANDEM_HOME")  # read before the tests get folders of their own
-
-
-@pytest.fixture(scope="session")
-def starter_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder in which the pair is converted once, for good where TANDEM_HOME names one."""
-    return Path(HOME) if HOME else tmp_path_factory.mktemp("starter")
 
 
 @pytest.fixture

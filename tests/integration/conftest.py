@@ -1,8 +1,7 @@
-"""The starter pair in float32, converted once: into TANDEM_HOME where that is set, so that repeated runs are quick."""
+"""The starter pair in float32, loaded once."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
@@ -14,13 +13,11 @@ from app.engine.cached_model import ModelPair
 from app.models.loading import load_pair
 from app.records import PairSpec
 
-HOME = os.environ.get("TANDEM_HOME")  # read before the tests get folders of their own
-
 
 @pytest.fixture(scope="session")
-def starter_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def starter_models(starter_home: Path) -> Path:
     """The folder that the starter's two converted models are kept in."""
-    return (Path(HOME) if HOME else tmp_path_factory.mktemp("starter")) / "models"
+    return starter_home / "models"
 
 
 @pytest.fixture(scope="session")
