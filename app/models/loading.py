@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 from transformers.utils import logging as transformers_logging
 
 from app.engine.cached_model import CachedModel, ModelPair
-from app.engine.fast_decoder import FastDecoder, make_fast
+from app.engine.fast_decoder import FastDecoder, arranged, make_fast
 from app.engine.text import ChatText
 from app.errors import Cancelled, UserFacingError
 from app.models import starter
@@ -71,22 +71,25 @@ def best_device() -> torch.device:
 
 
 def faster_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 wherever it is not slower than float32 at reading weights, measured on one small layer.
+    """bfloat16, except on processors that have to emulate it, which makes it several times slower: measured.
 
-    Processors without bfloat16 instructions emulate them, several times slower.
+    The layer is too big for a processor's caches, as a model is, and the two types take turns, so that a
+    busy machine does not decide.
     """
-
-    def seconds(dtype: torch.dtype) -> float:
-        weight = torch.ones(1536, 576, dtype=dtype, device=device)
-        row = torch.ones(1, 576, dtype=dtype, device=device)
-        times = []
-        for _ in range(20):
+    if device.type != "cpu":
+        return torch.bfloat16
+    dtypes = (torch.bfloat16, torch.float32)
+    products = [
+        (arranged(torch.ones(4096, 2048, dtype=each)), torch.ones(1, 2048, dtype=each)) for each in dtypes
+    ]
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(12):
+        for (product, row), taken in zip(products, times, strict=True):
             began = perf_counter()
-            float(torch.nn.functional.linear(row, weight)[0, 0])
-            times.append(perf_counter() - began)
-        return min(times)
-
-    return torch.bfloat16 if seconds(torch.bfloat16) <= 1.2 * seconds(torch.float32) else torch.float32
+            product(row)
+            taken.append(perf_counter() - began)
+    bfloat16, float32 = map(min, times)
+    return torch.bfloat16 if bfloat16 <= 1.5 * float32 else torch.float32
 
 
 def _locate(source: str, models: Path, stop: Event, starter_name: str) -> Generator[Progress, None, Path]:
