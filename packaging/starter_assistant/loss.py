@@ -31,7 +31,7 @@ class CutCrossEntropy(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, hidden, head, columns, targets, weights):  # noqa: ANN001, ANN205
+    def forward(ctx, hidden, head, columns, targets, weights):
         """hidden [n, d], head [c, d], both bf16; columns, targets [n, TOP]; weights [n], of sum 1."""
         gradient = torch.empty_like(hidden)
         total, hits = torch.zeros(()), torch.zeros(())
@@ -49,7 +49,7 @@ class CutCrossEntropy(torch.autograd.Function):
         return total, hits
 
     @staticmethod
-    def backward(ctx, total_gradient, _):  # noqa: ANN001, ANN205
+    def backward(ctx, total_gradient, _):
         """Only the hidden states have a gradient; the head is frozen."""
         return ctx.saved_tensors[0] * total_gradient, None, None, None, None
 
