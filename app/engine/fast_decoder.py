@@ -1,7 +1,7 @@
 """The quick path behind CachedModel's face: the forward pass of a Llama-like model, written out for the CPU.
 
-transformers' forward spends half of a small model's time between the matrix products and lets each of them
-rearrange its weights anew. Here the projections that read the same input are one product, weights are
+transformers' forward spends half of a small model's time between the matrix products and, in bfloat16, lets
+each of them rearrange its weights anew. Here the projections that read the same input are one product, weights are
 arranged once, and keys and values go into buffers that are there already. The logits equal transformers' up
 to rounding, which is checked for every model at load.
 """
@@ -44,7 +44,7 @@ class Layer:
 
 
 class FastDecoder(CachedModel):
-    """A CachedModel for what `make_fast` lets through. Holds a second, rearranged copy of the weights."""
+    """A CachedModel for what `make_fast` lets through. Holds a second copy of most weights: joined, rearranged."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__(model)
@@ -128,13 +128,14 @@ def rotate(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.T
 
 
 def arranged(weight: torch.Tensor) -> Linear:
-    """The product with a weight [out, in] that is put into the processor's preferred order once.
+    """The product with a weight [out, in] that is, in bfloat16, put into the processor's preferred order once.
 
-    The operators are private to torch: without them, and in other types, the ordinary product does.
+    In float32 the ordinary product is the quicker one (38 ms a token against 52, measured). The operators
+    are private to torch: without them the ordinary product does as well.
     """
     weight = weight.detach()
     operators = torch.ops.mkldnn
-    if weight.dtype not in TOLERANCES or not hasattr(operators, "_linear_pointwise"):
+    if weight.dtype != torch.bfloat16 or not hasattr(operators, "_linear_pointwise"):
         return lambda rows: F.linear(rows, weight)
     ordered = operators._reorder_linear_weight(weight, 1)
     return lambda rows: operators._linear_pointwise(rows, ordered, None, "none", [], "")
