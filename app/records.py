@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-Drafter = Literal["assistant", "lookup", "none"]
-Schedule = Literal["constant", "heuristic"]
+Drafter = Literal["assistant", "lookup", "early-exit", "hybrid", "none"]
+Source = Literal["assistant", "lookup", "early-exit"]
+Schedule = Literal["constant", "heuristic", "confidence", "automatic"]
 Rule = Literal["auto", "match", "sample-match", "speculative"]
 Dtype = Literal["auto", "float32", "bfloat16", "float64"]
 Kind = Literal["accepted", "rejected", "recovered", "bonus", "plain"]
-FinishReason = Literal["eos", "length", "context", "stopped"]
+FinishReason = Literal["eos", "stop-string", "length", "context", "stopped"]
+MAX_VARIANTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,22 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class SamplingSettings:
-    """How the target chooses. Temperature 0 is greedy; top_k 0 and top_p 1 are off."""
+    """How the target chooses. Temperature 0 is greedy: filters then change nothing, penalties and bias still do.
+
+    Off are: top_k 0, top_p 1, min_p 0, typical_p 1, repetition_penalty 1, presence_penalty 0,
+    frequency_penalty 0. The repetition penalty looks at prompt and reply, the other two at the reply alone.
+    `logit_bias` holds (token id, what is added to its logit).
+    """
 
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
+    min_p: float = 0.0
+    typical_p: float = 1.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
     seed: int = 0
 
     @property
@@ -66,22 +79,47 @@ class SamplingSettings:
 
 @dataclass(frozen=True, slots=True)
 class DraftSettings:
-    """Who drafts, how many tokens a round, and by which rule a candidate stands."""
+    """Who drafts, how many tokens a round, and by which rule a candidate stands.
+
+    `draft_length` is the number itself under the constant schedule, where the heuristic begins, and the most
+    under confidence; the automatic schedule chooses for itself. 0 is plain generation under each of them.
+    `confidence_threshold` belongs to the confidence schedule: a draft ends behind the first candidate that
+    its drafter thought less likely than this; 0 is off. `exit_layer` is the number of the target's layers
+    that draft under early exit; 0 takes a third of them.
+    """
 
     drafter: Drafter = "assistant"
     draft_length: int = 5
     schedule: Schedule = "constant"
+    confidence_threshold: float = 0.4
     rule: Rule = "auto"
+    exit_layer: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """Everything one reply depends on, besides the pair itself."""
+    """Everything a reply depends on, besides the pair itself.
+
+    Of `num_variants` replies to the same messages, variant i is written as by a request of its own with the
+    seed raised by i. A reply ends where its text contains one of `stop_strings`, which is cut off.
+    """
 
     messages: tuple[Message, ...]
     sampling: SamplingSettings = SamplingSettings()
     draft: DraftSettings = DraftSettings()
     max_new_tokens: int = 512
+    stop_strings: tuple[str, ...] = ()
+    num_variants: int = 1
+    alternatives: bool = True  # whether rounds record what else both models would have written
+
+    def variants(self) -> tuple[GenerationRequest, ...]:
+        """One request for each reply."""
+        return tuple(
+            dataclasses.replace(
+                self, num_variants=1, sampling=dataclasses.replace(self.sampling, seed=self.sampling.seed + i)
+            )
+            for i in range(self.num_variants)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +127,40 @@ class Token:
     """One token and what both models thought of it.
 
     Probabilities are those the rule compared: after temperature and filters when sampling, of the bare
-    logits when greedy. `target_probability` is None for a candidate behind the first rejected one (never
-    judged); `assistant_probability` is None where no model drafted at this position.
+    logits when greedy (penalties and bias included in both). `target_probability` is None for a candidate
+    behind the first rejected one (never judged); `assistant_probability` is None where no model drafted at
+    this position. `source` tells who drafted a candidate; None for the target's own token.
+    `acceptance_probability` is the chance a judged candidate had of standing, None for all other tokens.
     """
 
     id: int
     text: str
     target_probability: float | None = None
     assistant_probability: float | None = None
+    source: Source | None = None
+    acceptance_probability: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A token that could have been chosen, and its probability."""
+
+    id: int
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """Both models' likeliest tokens at one position, best first, and the entropy of their choice in nats.
+
+    The assistant's are empty, and its entropy None, where no model drafted.
+    """
+
+    target: tuple[Alternative, ...]
+    assistant: tuple[Alternative, ...]
+    target_entropy: float
+    assistant_entropy: float | None
 
 
 # No slots: cached_property keeps its value in the instance dictionary.
@@ -105,10 +169,12 @@ class Round:
     """One verification round: a draft, one target forward pass, the accepted prefix and the token after it.
 
     `pieces` holds the text of each emitted token; it is empty while a character is incomplete, and the
-    token that completes it carries the whole character. Joined over all rounds they are the reply.
+    token that completes it carries the whole character; likewise while a stop string may have begun. Joined
+    over all rounds they are the reply. Where several replies are written in one batch, the seconds of a
+    shared forward pass are divided among them, so that they add up.
     """
 
-    index: int
+    index: int  # of this round in its reply, from 0
     position: int  # of the first emitted token in the reply, from 0
     draft_length: int  # in force when the round began; the draft itself may be shorter
     candidates: tuple[Token, ...]
@@ -122,12 +188,19 @@ class Round:
     seconds: float  # the whole round, this bookkeeping included
     prefill_seconds: float = 0.0  # spent on the prompt before the first round; 0 in all others
     finish_reason: FinishReason | None = None  # set in the last round
+    variant: int = 0  # which of the request's replies it belongs to
+    alternatives: tuple[Alternatives, ...] = ()  # one for each emitted token; empty where not recorded
 
     @cached_property
     def emitted(self) -> tuple[Token, ...]:
         """The tokens this round added to the reply."""
         accepted = self.candidates[: self.num_accepted]
         return accepted if self.next_token is None else (*accepted, self.next_token)
+
+    @property
+    def source(self) -> Source | None:
+        """Who drafted; None in a plain round."""
+        return self.candidates[0].source if self.candidates else None
 
     @property
     def rejected(self) -> tuple[Token, ...]:
@@ -141,20 +214,38 @@ class Round:
 
 @dataclass(frozen=True)
 class Trace:
-    """A finished reply with all its rounds: enough to colour, replay, compare and export it."""
+    """A finished request with all its rounds: enough to colour, replay, compare and export it."""
 
     request: GenerationRequest
     rule: Rule
-    rounds: tuple[Round, ...]
+    rounds: tuple[Round, ...]  # of all variants, as they ended
+
+    @cached_property
+    def variants(self) -> tuple[tuple[Round, ...], ...]:
+        """The rounds of each reply by itself."""
+        return tuple(
+            tuple(each for each in self.rounds if each.variant == variant)
+            for variant in range(self.request.num_variants)
+        )
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The text of each reply."""
+        return tuple("".join(each.text for each in rounds) for rounds in self.variants)
+
+    @property
+    def text(self) -> str:
+        return self.texts[0]
+
+    @property
+    def finish_reasons(self) -> tuple[FinishReason, ...]:
+        """Why each reply ended: its last round tells, and where it does not, somebody stopped it."""
+        return tuple((rounds[-1].finish_reason if rounds else None) or "stopped" for rounds in self.variants)
 
     @property
     def finish_reason(self) -> FinishReason:
-        """Why the reply ended: the last round tells, and where it does not, somebody stopped it."""
-        return (self.rounds[-1].finish_reason if self.rounds else None) or "stopped"
-
-    @cached_property
-    def text(self) -> str:
-        return "".join(each.text for each in self.rounds)
+        """Why the request ended: "stopped" when any reply was, else as the first one did."""
+        return "stopped" if "stopped" in self.finish_reasons else self.finish_reasons[0]
 
 
 def as_dict(record: Any) -> dict[str, Any]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
 
 import torch
 from transformers import DynamicCache
 
+from app.engine.drafters.early_exit import first_layers
 from app.records import PairSummary
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from app.engine.draft_length import DraftLength
     from app.engine.text import ChatText
 
 
@@ -30,6 +33,7 @@ class CachedModel:
         self.model = model
         self.tokens: list[int] = []
         self._cache = DynamicCache()
+        self._first_layers: dict[int, CachedModel] = {}
 
     @property
     def context_length(self) -> int:
@@ -69,12 +73,37 @@ class CachedModel:
 
     def keep_prefix(self, tokens: Sequence[int]) -> int:
         """Crops to the longest common prefix with `tokens` and returns its length: an earlier turn is reused."""
-        length = next(
-            (i for i, (mine, theirs) in enumerate(zip(self.tokens, tokens, strict=False)) if mine != theirs),
-            min(len(self.tokens), len(tokens)),
-        )
+        length = common_prefix(self.tokens, tokens)
         self.crop(length)
         return length
+
+    def begin(self, prompt: Sequence[int]) -> list[int]:
+        """The tokens that the reply to `prompt` is written behind: the prompt itself."""
+        return list(prompt)
+
+    def fork(self) -> Self:
+        """Another sequence of the same model, which has read the same so far."""
+        other = copy.copy(self)
+        other.tokens = list(self.tokens)
+        other._cache = copy.deepcopy(self._cache)
+        return other
+
+    def first_layers(self, count: int) -> CachedModel:
+        """A model of the first `count` layers, made once: it shares the weights and has a cache of its own."""
+        if count not in self._first_layers:
+            self._first_layers[count] = self._make_first_layers(count)
+        return self._first_layers[count]
+
+    def _make_first_layers(self, count: int) -> CachedModel:
+        return CachedModel(first_layers(self.model, count))
+
+
+def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens both begin with."""
+    return next(
+        (i for i, (mine, theirs) in enumerate(zip(one, other, strict=False)) if mine != theirs),
+        min(len(one), len(other)),
+    )
 
 
 def widened(logits: torch.Tensor) -> torch.Tensor:
@@ -84,10 +113,15 @@ def widened(logits: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, slots=True)
 class ModelPair:
-    """A loaded target, perhaps with its assistant, and the tokenizer both share."""
+    """A loaded target, perhaps with its assistant, and the target's tokenizer.
+
+    `assistant_text` is the assistant's own tokenizer where it has another one than the target. `schedules` keeps what an automatic draft length has learnt from one reply to the next.
+    """
 
     target: CachedModel
     assistant: CachedModel | None
     text: ChatText
     eos_ids: frozenset[int]
     summary: PairSummary
+    assistant_text: ChatText | None = None
+    schedules: dict[str, DraftLength] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from app.records import DraftSettings
+from app.records import DraftSettings, Round, Source
 
 LONGEST = 32
 """No schedule drafts more: the wider forward pass would cost more than an unbroken run could save."""
@@ -13,18 +13,21 @@ LONGEST = 32
 class DraftLength(Protocol):
     """A schedule: `current` is in force for the next round, `observe` learns from the last one."""
 
-    current: int
+    def current(self, source: Source) -> int: ...
 
-    def observe(self, num_candidates: int, num_accepted: int) -> None: ...
+    def observe(self, this_round: Round) -> None: ...
 
 
 class Constant:
     """The same number every round; 0 is plain generation."""
 
     def __init__(self, length: int) -> None:
-        self.current = length
+        self._length = length
 
-    def observe(self, num_candidates: int, num_accepted: int) -> None:
+    def current(self, source: Source) -> int:
+        return self._length
+
+    def observe(self, this_round: Round) -> None:
         """A constant learns nothing."""
 
 
@@ -32,20 +35,30 @@ class Heuristic:
     """Two more after a fully accepted draft, one fewer otherwise (transformers' "heuristic" schedule).
 
     A draft that was cut short, by the token budget or because nothing more was found, says nothing about
-    longer ones and is passed over unless one of its candidates was rejected.
+    longer ones and is passed over unless one of its candidates was rejected. Each source has its own length.
     """
 
     def __init__(self, length: int) -> None:
-        self.current = length
+        self._start = length
+        self._lengths: dict[Source, int] = {}
 
-    def observe(self, num_candidates: int, num_accepted: int) -> None:
-        if num_accepted < num_candidates:
-            self.current = max(1, self.current - 1)
-        elif num_candidates == self.current:
-            self.current = min(LONGEST, self.current + 2)
+    def current(self, source: Source) -> int:
+        return self._lengths.get(source, self._start)
+
+    def observe(self, this_round: Round) -> None:
+        if this_round.source is None:
+            return
+        length = self.current(this_round.source)
+        num_candidates = len(this_round.candidates)
+        if this_round.num_accepted < num_candidates:
+            length = max(1, length - 1)
+        elif num_candidates == length:
+            length = min(LONGEST, length + 2)
+        self._lengths[this_round.source] = length
 
 
-def make_draft_length(settings: DraftSettings) -> DraftLength:
+def make_draft_length(settings: DraftSettings, learnt: dict[str, DraftLength]) -> DraftLength:
+    """The schedule of `settings`. Under "confidence" the length is the most; the drafter itself stops earlier."""
     if settings.schedule == "heuristic" and settings.draft_length > 0:
         return Heuristic(settings.draft_length)
     return Constant(settings.draft_length)

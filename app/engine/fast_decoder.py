@@ -8,8 +8,9 @@ to rounding, which is checked for every model at load.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -87,6 +88,22 @@ class FastDecoder(CachedModel):
 
     def crop(self, length: int) -> None:
         del self.tokens[length:]  # what is behind it in the buffers is overwritten
+
+    def fork(self) -> FastDecoder:
+        other = copy.copy(self)
+        other.tokens = list(self.tokens)
+        other._layers = [
+            replace(each, keys=each.keys.clone(), values=each.values.clone()) for each in self._layers
+        ]
+        return other
+
+    def _make_first_layers(self, count: int) -> FastDecoder:
+        other = copy.copy(self)
+        other.tokens, other._capacity = [], 0
+        other._layers = [
+            replace(each, keys=each.keys[:, :0], values=each.values[:, :0]) for each in self._layers[:count]
+        ]
+        return other
 
     def _attend(
         self, layer: Layer, normed: torch.Tensor, start: int, end: int, mask: torch.Tensor | None

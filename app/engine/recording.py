@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Literal
 
 import torch
 
 from app.engine.drafters import Draft
-from app.engine.text import ChatText, Detokeniser
+from app.engine.ending import Cut
+from app.engine.text import ChatText
 from app.engine.verification import Outcome
-from app.records import FinishReason, Round, Token
+from app.records import Alternative, Alternatives, Round, Token
+
+NUM_ALTERNATIVES = 5
+
+Likeliest = tuple[tuple[Alternative, ...], float]
+"""A model's likeliest tokens at one position, and the entropy of its choice."""
 
 
 class Recorder:
-    """Builds the rounds of one reply."""
+    """Builds the rounds of one reply; with `alternatives`, also what else both models would have written."""
 
-    def __init__(self, text: ChatText) -> None:
+    def __init__(self, text: ChatText, alternatives: bool, variant: int) -> None:
         self._text = text
-        self._detokeniser = Detokeniser(text)
+        self._alternatives = alternatives
+        self._variant = variant
         self._index = 0
         self._position = 0
 
@@ -26,50 +34,56 @@ class Recorder:
         self,
         draft: Draft,
         target: torch.Tensor,  # [num_candidates + 1, vocab]
-        outcome: Outcome,
+        cut: Cut,
         *,
         draft_length: int,
-        times: tuple[float, float, float],  # when the round began, had drafted, had verified
+        times: tuple[
+            float, float, float, float
+        ],  # seconds of draft and forward; when judging began and ended
         prefill_seconds: float,
-        finish_reason: FinishReason | None,
     ) -> Round:
-        rejects = outcome.next_token is not None and outcome.num_accepted < len(draft.ids)
-        num_judged = outcome.num_accepted + rejects
-        emitted = outcome.emitted(draft.ids)
-        began, drafted, verified = times
+        outcome = cut.outcome
+        draft_seconds, forward_seconds, began, judged = times
+        candidates = self._candidates(draft, target, outcome)
+        alternatives = self._look_around(draft, target, len(cut.emitted)) if self._alternatives else ()
         this_round = Round(
             index=self._index,
             position=self._position,
             draft_length=draft_length,
-            candidates=self._candidates(draft, target, num_judged),
-            num_judged=num_judged,
+            candidates=candidates,
+            num_judged=len(outcome.acceptance),
             num_accepted=outcome.num_accepted,
             next_token=self._next_token(draft, target, outcome),
             next_kind=_next_kind(draft, outcome),
-            pieces=tuple(self._detokeniser.push(token) for token in emitted),
-            draft_seconds=drafted - began,
-            verify_seconds=verified - drafted,
-            seconds=perf_counter() - began,
+            pieces=cut.pieces,
+            draft_seconds=draft_seconds,
+            verify_seconds=forward_seconds + judged - began,
+            seconds=draft_seconds + forward_seconds + perf_counter() - began,
             prefill_seconds=prefill_seconds,
-            finish_reason=finish_reason,
+            finish_reason=cut.finish_reason,
+            variant=self._variant,
+            alternatives=alternatives,
         )
         self._index += 1
-        self._position += len(emitted)
+        self._position += len(cut.emitted)
         return this_round
 
-    def _candidates(self, draft: Draft, target: torch.Tensor, num_judged: int) -> tuple[Token, ...]:
-        """The draft with the probabilities both models gave it; the target's only where it was judged."""
+    def _candidates(self, draft: Draft, target: torch.Tensor, outcome: Outcome) -> tuple[Token, ...]:
+        """The draft with what both models thought of it; the target only where it judged."""
         if not draft.ids:
             return ()
         ids = torch.tensor(draft.ids, device=target.device)[:, None]  # [num_candidates, 1]
-        judged: list[float] = target[:num_judged].gather(1, ids[:num_judged]).flatten().tolist()
-        own: list[float | None] = [None] * len(draft.ids)
+        acceptance = _filled(outcome.acceptance, len(ids))
+        p = _filled(
+            target[: len(outcome.acceptance)].gather(1, ids[: len(outcome.acceptance)]).flatten().tolist(),
+            len(ids),
+        )
+        q: Sequence[float | None] = [None] * len(ids)
         if draft.distributions is not None:
-            own = draft.distributions.gather(1, ids.to(draft.distributions.device)).flatten().tolist()
-        target_probabilities = [*judged, *[None] * (len(draft.ids) - num_judged)]
+            q = draft.distributions.gather(1, ids.to(draft.distributions.device)).flatten().tolist()
         return tuple(
-            Token(token, self._text.name(token), p, q)
-            for token, p, q in zip(draft.ids, target_probabilities, own, strict=True)
+            Token(token, self._text.name(token), p[i], q[i], draft.source, acceptance[i])
+            for i, token in enumerate(draft.ids)
         )
 
     def _next_token(self, draft: Draft, target: torch.Tensor, outcome: Outcome) -> Token | None:
@@ -80,6 +94,39 @@ class Recorder:
         if draft.distributions is not None and row < len(draft.ids):
             own = float(draft.distributions[row, token])
         return Token(token, self._text.name(token), float(target[row, token]), own)
+
+    def _look_around(self, draft: Draft, target: torch.Tensor, num_emitted: int) -> tuple[Alternatives, ...]:
+        """What both models would have written at each emitted token; the assistant where it drafted."""
+        rows: Sequence[Likeliest | None] = [None] * num_emitted
+        if draft.distributions is not None:
+            drafted = self._likeliest(draft.distributions[:num_emitted])
+            rows = [*drafted, *rows[len(drafted) :]]
+        return tuple(
+            Alternatives(top, own[0] if own else (), entropy, own[1] if own else None)
+            for (top, entropy), own in zip(self._likeliest(target[:num_emitted]), rows, strict=True)
+        )
+
+    def _likeliest(self, distributions: torch.Tensor) -> list[Likeliest]:
+        """Of each row of [rows, vocab]: the likeliest tokens, best first, and the entropy in nats."""
+        probabilities, ids = distributions.topk(min(NUM_ALTERNATIVES, distributions.shape[-1]))
+        entropies: list[float] = torch.special.entr(distributions).sum(-1).tolist()
+        rows = zip(ids.tolist(), probabilities.tolist(), entropies, strict=True)
+        return [
+            (
+                tuple(
+                    Alternative(token, self._text.name(token), p)
+                    for token, p in zip(tokens, shares, strict=True)
+                    if p > 0
+                ),
+                entropy,
+            )
+            for tokens, shares, entropy in rows
+        ]
+
+
+def _filled(known: Sequence[float], length: int) -> list[float | None]:
+    """`known` with None behind it, up to `length`."""
+    return [*known, *[None] * (length - len(known))]
 
 
 def _next_kind(draft: Draft, outcome: Outcome) -> Literal["recovered", "bonus", "plain"] | None:

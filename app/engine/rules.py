@@ -14,19 +14,19 @@ from app.errors import UserFacingError
 from app.records import DraftSettings, Rule, SamplingSettings
 
 Verify = Callable[[Draft, torch.Tensor, torch.Tensor, Noise], Outcome]
-"""Draft, the target's logits and distributions [num_candidates + 1, vocab], noise -> outcome."""
+"""Draft, the target's scores and distributions [num_candidates + 1, vocab], noise -> outcome."""
 
 
 def choose_rule(draft: DraftSettings, sampling: SamplingSettings) -> Rule:
     """Resolves "auto" and refuses what would change the text.
 
-    "auto" matches greedily at temperature 0. Above it, a draft drawn from an assistant's distribution is
-    judged by speculative sampling, which accepts the most of it; everything else by sample-and-match.
+    "auto" matches greedily at temperature 0. Above it, a draft drawn from a model's distribution is judged by
+    speculative sampling, which accepts the most of it; copies alone by sample-and-match.
     """
     if draft.rule == "auto":
         if sampling.greedy:
             return "match"
-        return "speculative" if draft.drafter == "assistant" else "sample-match"
+        return "sample-match" if draft.drafter in ("lookup", "none") else "speculative"
     if draft.rule == "match" and not sampling.greedy:
         raise UserFacingError(
             "Greedy match is exact at temperature 0 only.",
@@ -43,14 +43,14 @@ def choose_rule(draft: DraftSettings, sampling: SamplingSettings) -> Rule:
 
 
 def make_verifier(rule: Rule) -> Verify:
-    """The rule as a function. Greedy match looks at the logits: softmax could round two of them to one."""
+    """The rule as a function. Greedy match looks at the scores: softmax could round two of them to one."""
     match rule:
         case "match":
-            return lambda draft, logits, target, noise: greedy_match(draft.ids, logits)
+            return lambda draft, scores, target, noise: greedy_match(draft.ids, scores)
         case "sample-match":
-            return lambda draft, logits, target, noise: sample_and_match(draft.ids, target, noise)
+            return lambda draft, scores, target, noise: sample_and_match(draft.ids, target, noise)
         case "speculative":
-            return lambda draft, logits, target, noise: speculative_sampling(
+            return lambda draft, scores, target, noise: speculative_sampling(
                 draft.ids, draft.distributions if draft.drawn else None, target, noise
             )
         case "auto":

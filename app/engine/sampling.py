@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import torch
 from transformers import (
+    LogitsProcessor,
     LogitsProcessorList,
+    MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
+    SequenceBiasLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
+    TypicalLogitsWarper,
 )
 
 from app.records import SamplingSettings
@@ -49,23 +54,88 @@ def draw(probabilities: torch.Tensor, uniform: float) -> int:
     return index if index < len(probabilities) else int(probabilities.nonzero()[-1])
 
 
-_UNSEEN: Any = torch.empty(0, dtype=torch.long)
-"""Processors take the tokens so far as their first argument; those used here do not look at them."""
+class CountPenalty(LogitsProcessor):  # type: ignore[misc]  # transformers' types are not read
+    """Makes tokens that the reply already holds less likely: `presence` once, `frequency` for each occurrence.
+
+    score(x) - presence * [count(x) > 0] - frequency * count(x), as in OpenAI's API; the prompt, the first
+    `num_prompt` tokens, does not count.
+    """
+
+    def __init__(self, presence: float, frequency: float, num_prompt: int) -> None:
+        self._presence = presence
+        self._frequency = frequency
+        self._num_prompt = num_prompt
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.Tensor:
+        """Token ids [rows, length] and scores [rows, vocab] -> scores."""
+        reply = input_ids[:, self._num_prompt :]
+        counts = torch.zeros_like(scores).scatter_add_(1, reply, torch.ones_like(reply, dtype=scores.dtype))
+        return scores - self._presence * (counts > 0) - self._frequency * counts
 
 
 class Sampler:
-    """One distribution for target and assistant alike: temperature, then top-k, then top-p."""
+    """One distribution for target and assistant alike, in the order of transformers' generate().
 
-    def __init__(self, settings: SamplingSettings) -> None:
-        self._processors = LogitsProcessorList()
-        if settings.temperature not in (0, 1):
-            self._processors.append(TemperatureLogitsWarper(settings.temperature))
-        if settings.top_k and not settings.greedy:
-            self._processors.append(TopKLogitsWarper(settings.top_k))
-        if settings.top_p < 1 and not settings.greedy:
-            self._processors.append(TopPLogitsWarper(settings.top_p))
+    First what holds at any temperature: logit bias, then the penalties, which look at the tokens so far.
+    Then, unless greedy: temperature, top-k, top-p, min-p, typical-p.
+    """
 
-    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """Logits [rows, vocab] -> probabilities of the same shape; when greedy, those of the bare logits."""
-        scores = self._processors(_UNSEEN, logits) if self._processors else logits
-        return scores.softmax(-1)
+    def __init__(self, settings: SamplingSettings, num_prompt: int = 0) -> None:
+        self._processors = LogitsProcessorList(_processors(settings, num_prompt))
+        self._reads_tokens = _reads_tokens(settings)
+
+    def scores(
+        self, logits: torch.Tensor, sequence: Sequence[int] = (), candidates: Sequence[int] = ()
+    ) -> torch.Tensor:
+        """Processed logits [rows, vocab]; where nothing is set, the logits themselves.
+
+        The last row predicts what follows all the candidates, the one before it what follows all but the
+        last of them, and so on.
+        """
+        if not self._processors:
+            return logits
+        if not self._reads_tokens:
+            return self._process(logits, sequence[-1:])
+        first = len(candidates) + 1 - len(logits)
+        rows = [
+            self._process(row[None], [*sequence, *candidates[:known]])
+            for known, row in enumerate(logits, first)
+        ]
+        return torch.cat(rows)
+
+    def probabilities(
+        self, logits: torch.Tensor, sequence: Sequence[int] = (), candidates: Sequence[int] = ()
+    ) -> torch.Tensor:
+        """The distributions [rows, vocab] of those scores."""
+        return self.scores(logits, sequence, candidates).softmax(-1)
+
+    def _process(self, logits: torch.Tensor, tokens: Sequence[int]) -> torch.Tensor:
+        seen: Any = torch.tensor([list(tokens)], device=logits.device).expand(len(logits), -1)
+        processed: torch.Tensor = self._processors(seen, logits)
+        return processed
+
+
+def _reads_tokens(settings: SamplingSettings) -> bool:
+    penalties = (settings.presence_penalty, settings.frequency_penalty)
+    return settings.repetition_penalty != 1 or penalties != (0, 0)
+
+
+def _processors(settings: SamplingSettings, num_prompt: int) -> Iterator[LogitsProcessor]:
+    if settings.logit_bias:
+        yield SequenceBiasLogitsProcessor({(token,): float(bias) for token, bias in settings.logit_bias})
+    if settings.repetition_penalty != 1:
+        yield RepetitionPenaltyLogitsProcessor(settings.repetition_penalty)
+    if (settings.presence_penalty, settings.frequency_penalty) != (0, 0):
+        yield CountPenalty(settings.presence_penalty, settings.frequency_penalty, num_prompt)
+    if settings.greedy:
+        return
+    if settings.temperature != 1:
+        yield TemperatureLogitsWarper(settings.temperature)
+    if settings.top_k:
+        yield TopKLogitsWarper(settings.top_k)
+    if settings.top_p < 1:
+        yield TopPLogitsWarper(settings.top_p)
+    if settings.min_p > 0:
+        yield MinPLogitsWarper(settings.min_p)
+    if settings.typical_p < 1:
+        yield TypicalLogitsWarper(settings.typical_p)

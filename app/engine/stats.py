@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 
-from app.records import Round
+from app.records import Round, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,9 @@ class PositionCount:
 
     judged: int = 0
     accepted: int = 0
+
+    def plus(self, other: PositionCount) -> PositionCount:
+        return PositionCount(self.judged + other.judged, self.accepted + other.accepted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Statistics:
     num_candidates: int = 0
     num_judged: int = 0
     num_accepted: int = 0
-    per_position: tuple[PositionCount, ...] = ()
+    per_source: tuple[tuple[Source, tuple[PositionCount, ...]], ...] = ()  # in order of appearance
     draft_seconds: float = 0.0
     verify_seconds: float = 0.0
     decode_seconds: float = 0.0
@@ -45,12 +48,19 @@ class Statistics:
             num_candidates=self.num_candidates + len(this_round.candidates),
             num_judged=self.num_judged + this_round.num_judged,
             num_accepted=self.num_accepted + this_round.num_accepted,
-            per_position=_count(self.per_position, this_round),
+            per_source=_count_source(self.per_source, this_round),
             draft_seconds=self.draft_seconds + this_round.draft_seconds,
             verify_seconds=self.verify_seconds + this_round.verify_seconds,
             decode_seconds=self.decode_seconds + this_round.seconds,
             prefill_seconds=self.prefill_seconds + this_round.prefill_seconds,
         )
+
+    @property
+    def per_position(self) -> tuple[PositionCount, ...]:
+        """Of all sources together."""
+        longest = max((len(counts) for _, counts in self.per_source), default=0)
+        padded = [_padded(counts, longest) for _, counts in self.per_source]
+        return tuple(reduce(PositionCount.plus, each) for each in zip(*padded, strict=True))
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -77,13 +87,28 @@ class Statistics:
         return draft, verify, max(0.0, 1.0 - draft - verify)
 
 
-def _count(so_far: tuple[PositionCount, ...], this_round: Round) -> tuple[PositionCount, ...]:
-    longest = max(len(so_far), this_round.num_judged)
-    padded = so_far + (PositionCount(),) * (longest - len(so_far))
-    return tuple(
-        PositionCount(
-            count.judged + (position < this_round.num_judged),
-            count.accepted + (position < this_round.num_accepted),
-        )
-        for position, count in enumerate(padded)
+Counts = tuple[PositionCount, ...]
+
+
+def _count_source(
+    so_far: tuple[tuple[Source, Counts], ...], this_round: Round
+) -> tuple[tuple[Source, Counts], ...]:
+    """The counts of each source with one more round."""
+    if this_round.source is None:
+        return so_far
+    counts = dict(so_far)
+    counts[this_round.source] = _count(counts.get(this_round.source, ()), this_round)
+    return tuple(counts.items())
+
+
+def _count(so_far: Counts, this_round: Round) -> Counts:
+    new = tuple(
+        PositionCount(1, int(position < this_round.num_accepted)) for position in range(this_round.num_judged)
     )
+    longest = max(len(so_far), len(new))
+    pairs = zip(_padded(so_far, longest), _padded(new, longest), strict=True)
+    return tuple(before.plus(now) for before, now in pairs)
+
+
+def _padded(counts: Counts, length: int) -> Counts:
+    return counts + (PositionCount(),) * (length - len(counts))

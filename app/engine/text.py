@@ -21,6 +21,7 @@ class ChatText:
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
         self._special_ids = frozenset(tokenizer.all_special_ids)
+        self._names: dict[int, str] = {}
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
         """The prompt as token ids, ready for the model's reply. Raises UserFacingError when the template fails.
@@ -54,6 +55,11 @@ class ChatText:
 
     def name(self, token_id: int) -> str:
         """The token by itself, special ones by their name: for candidates, which need not be part of the reply."""
+        if token_id not in self._names:
+            self._names[token_id] = self._make_name(token_id)
+        return self._names[token_id]
+
+    def _make_name(self, token_id: int) -> str:
         if self.is_special(token_id):
             return str(self.tokenizer.convert_ids_to_tokens(token_id))
         return self.decode([token_id])
@@ -94,3 +100,43 @@ class Detokeniser:
         other = Detokeniser(self._text)
         other._ids, other._num_context, other._shown = list(self._ids), self._num_context, self._shown
         return other
+
+
+class StopStrings:
+    """Ends a text before the first place where one of `strings` stands in it.
+
+    Text that may be the beginning of one is held back until it is known to be none.
+    """
+
+    def __init__(self, strings: Sequence[str]) -> None:
+        self._strings = tuple(each for each in strings if each)
+        self._held = ""
+        self.found = False
+
+    def push(self, piece: str) -> str:
+        """What may be shown of the text held back so far and `piece`; sets `found` when a string is complete."""
+        text = self._held + piece
+        places = [place for each in self._strings if (place := text.find(each)) >= 0]
+        if places:
+            self.found, self._held = True, ""
+            return text[: min(places)]
+        shown = len(text) - max((_overlap(text, each) for each in self._strings), default=0)
+        self._held = text[shown:]
+        return text[:shown]
+
+    def flush(self) -> str:
+        """What is still held back, when no more text comes."""
+        rest, self._held = self._held, ""
+        return rest
+
+    def fork(self) -> StopStrings:
+        """An independent copy, to try candidates on."""
+        other = StopStrings(self._strings)
+        other._held, other.found = self._held, self.found
+        return other
+
+
+def _overlap(text: str, string: str) -> int:
+    """The length of the longest end of `text` that begins `string`, without being all of it."""
+    longest = min(len(text), len(string) - 1)
+    return next((size for size in range(longest, 0, -1) if text.endswith(string[:size])), 0)

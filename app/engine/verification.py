@@ -8,7 +8,7 @@ the target's own distribution unchanged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -17,10 +17,14 @@ from app.engine.sampling import Noise, draw
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How many candidates stand, and the target's own token behind them (None after the end of the text)."""
+    """How many candidates stand, and the target's own token behind them (None after the end of the text).
+
+    `acceptance` holds the chance that each judged candidate had of standing.
+    """
 
     num_accepted: int
     next_token: int | None
+    acceptance: tuple[float, ...] = field(default=(), compare=False)
 
     def emitted(self, candidates: Sequence[int]) -> list[int]:
         """The tokens the round adds to the text."""
@@ -31,7 +35,9 @@ class Outcome:
 def greedy_match(candidates: Sequence[int], logits: torch.Tensor) -> Outcome:
     """Temperature 0: a candidate stands while it is the target's first choice. `logits` [k + 1, vocab]."""
     choices: list[int] = logits.argmax(-1).tolist()
-    return _matching_prefix(candidates, choices)
+    accepted = _matching_prefix(candidates, choices)
+    rejects = accepted < len(candidates)
+    return Outcome(accepted, choices[accepted], (1.0,) * accepted + (0.0,) * rejects)
 
 
 def sample_and_match(candidates: Sequence[int], target: torch.Tensor, noise: Noise) -> Outcome:
@@ -45,7 +51,10 @@ def sample_and_match(candidates: Sequence[int], target: torch.Tensor, noise: Noi
         choices.append(draw(row, noise("target", position)))
         if position < len(candidates) and choices[position] != candidates[position]:
             break
-    return _matching_prefix(candidates, choices)
+    accepted = _matching_prefix(candidates, choices)
+    judged = candidates[: accepted + 1]
+    acceptance = tuple(float(target[position, each]) for position, each in enumerate(judged))
+    return Outcome(accepted, choices[accepted], acceptance)
 
 
 def speculative_sampling(
@@ -57,13 +66,15 @@ def speculative_sampling(
     certain of itself (a lookup: q is 1 at the candidate). Accepts x with probability min(1, p(x) / q(x));
     the first rejected one is replaced by a draw from norm(max(0, p - q)).
     """
+    acceptance: list[float] = []
     for position, candidate in enumerate(candidates):
         p = target[position]
         q = _one_hot(candidate, p) if assistant is None else assistant[position]
-        if noise("accept", position) >= acceptance_probability(p, q, candidate):
-            return Outcome(position, draw(residual(p, q), noise("residual", position)))
+        acceptance.append(acceptance_probability(p, q, candidate))
+        if noise("accept", position) >= acceptance[-1]:
+            return Outcome(position, draw(residual(p, q), noise("residual", position)), tuple(acceptance))
     last = len(candidates)
-    return Outcome(last, draw(target[last], noise("target", last)))
+    return Outcome(last, draw(target[last], noise("target", last)), tuple(acceptance))
 
 
 def acceptance_probability(p: torch.Tensor, q: torch.Tensor, candidate: int) -> float:
@@ -84,9 +95,9 @@ def _one_hot(index: int, like: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(like).index_fill_(0, torch.tensor(index, device=like.device), 1.0)
 
 
-def _matching_prefix(candidates: Sequence[int], choices: Sequence[int]) -> Outcome:
-    """The candidates up to the first that differs from the target's choice, which then takes its place."""
+def _matching_prefix(candidates: Sequence[int], choices: Sequence[int]) -> int:
+    """How many candidates there are before the first that differs from the target's choice."""
     matching = 0
     while matching < len(candidates) and candidates[matching] == choices[matching]:
         matching += 1
-    return Outcome(matching, choices[matching])
+    return matching

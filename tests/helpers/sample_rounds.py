@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from app.records import Round, Token
+from app.records import Round, Source, Token
 
 
 def make_rounds(script: Iterable[tuple[str, str, str]], finish: str | None = None) -> tuple[Round, ...]:
@@ -18,8 +18,10 @@ def make_rounds(script: Iterable[tuple[str, str, str]], finish: str | None = Non
     for index, (accepted_text, rejected_text, next_text) in enumerate(steps):
         accepted = [part for part in accepted_text.split("|") if part]
         rejected = [part for part in rejected_text.split("|") if part]
-        candidates = [_token(part, judged=True) for part in accepted]
-        candidates += [_token(part, judged=place == 0) for place, part in enumerate(rejected)]
+        candidates = [_token(part, judged=True, source="assistant") for part in accepted]
+        candidates += [
+            _token(part, judged=place == 0, source="assistant") for place, part in enumerate(rejected)
+        ]
         kind = None
         if next_text:
             kind = "recovered" if rejected else "bonus" if accepted else "plain"
@@ -44,9 +46,37 @@ def make_rounds(script: Iterable[tuple[str, str, str]], finish: str | None = Non
     return tuple(rounds)
 
 
-def _token(text: str, *, judged: bool) -> Token:
+def a_round(
+    num_candidates: int,
+    num_accepted: int,
+    source: Source = "assistant",
+    draft_seconds: float = 0.01,
+    verify_seconds: float = 0.03,
+) -> Round:
+    """A round of which only numbers and times matter."""
+    rejects = num_accepted < num_candidates
+    drafted = Token(2, "2 ", 0.5, 0.5, source)
+    return Round(
+        index=0,
+        position=0,
+        draft_length=num_candidates,
+        candidates=(drafted,) * num_candidates,
+        num_judged=num_accepted + rejects,
+        num_accepted=num_accepted,
+        next_token=Token(3, "3 ", 0.5),
+        next_kind="recovered" if rejects else "bonus" if num_candidates else "plain",
+        pieces=("2 ",) * num_accepted + ("3 ",),
+        draft_seconds=draft_seconds,
+        verify_seconds=verify_seconds,
+        seconds=draft_seconds + verify_seconds,
+    )
+
+
+def _token(text: str, *, judged: bool, source: Source | None = None) -> Token:
     number = sum(text.encode())
-    return Token(number, text, (0.02 + number % 97 / 100) if judged else None, 0.05 + number % 89 / 100)
+    return Token(
+        number, text, (0.02 + number % 97 / 100) if judged else None, 0.05 + number % 89 / 100, source
+    )
 
 
 BICYCLE = (

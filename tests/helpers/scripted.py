@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -52,12 +53,18 @@ class ScriptedModel(CachedModel):
     def crop(self, length: int) -> None:
         del self.tokens[length:]
 
+    def fork(self) -> ScriptedModel:
+        other = copy.copy(self)
+        other.tokens = list(self.tokens)
+        return other
+
 
 class NumberText(ChatText):
     """Token 7 reads "7 ": the prompt is written as numbers, and so is the reply."""
 
     def __init__(self) -> None:
         self._special_ids = frozenset()
+        self._names = {}
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
         return [int(word) for message in messages for word in message.content.split()]

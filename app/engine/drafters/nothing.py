@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Event
 
-from app.engine.drafters import Draft
+from app.engine.drafters import Draft, Drafting, Limit
+from app.records import Source
 
 
 class NoDrafter:
-    def draft(self, sequence: Sequence[int], count: int, stop: Event) -> Draft:
+    source: Source = "assistant"
+    model = None
+
+    def to_read(self, prompt: Sequence[int]) -> Sequence[int]:
+        return ()
+
+    def draft(self, sequence: Sequence[int], limit: Limit) -> Drafting:
+        yield from ()  # there is no model to ask
         return Draft()
 
     def crop(self, length: int) -> None:

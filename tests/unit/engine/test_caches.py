@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from app.engine.cached_model import CachedModel
-from app.engine.decoding import PREFILL_CHUNK, rounds
+from app.engine.decoding import rounds
+from app.engine.opening import PREFILL_CHUNK
 from app.records import GenerationRequest, Message
 from tests.helpers import tiny
 from tests.helpers.replies import emitted, plain, reply, request

@@ -9,6 +9,7 @@ import pytest
 from app.engine.draft_length import LONGEST, Constant, Heuristic, make_draft_length
 from app.records import DraftSettings
 from tests.helpers.replies import emitted, reply
+from tests.helpers.sample_rounds import a_round
 from tests.helpers.scripted import ScriptedModel, last_two_tokens, mixed, recited, scripted_pair
 
 TARGET = last_two_tokens(seed=4, vocabulary=6)
@@ -65,23 +66,32 @@ def test_the_last_draft_is_cut_by_the_budget_and_not_scored() -> None:
     # 4 and the bonus token, then 6 are in force, but only 6 of the budget are left: 5 and the bonus token.
     assert [(each.draft_length, len(each.candidates)) for each in finished] == [(4, 4), (6, 5)]
     length = Heuristic(6)
-    length.observe(5, 5)
-    assert length.current == 6
+    length.observe(a_round(5, 5))
+    assert length.current("assistant") == 6
 
 
 def test_the_heuristic_keeps_its_bounds() -> None:
     length = Heuristic(2)
     for _ in range(5):
-        length.observe(length.current, 0)
-    assert length.current == 1
+        length.observe(a_round(length.current("assistant"), 0))
+    assert length.current("assistant") == 1
     for _ in range(40):
-        length.observe(length.current, length.current)
-    assert length.current == LONGEST
-    length.observe(0, 0)
-    assert length.current == LONGEST, "a round without a draft says nothing"
+        drafted = length.current("assistant")
+        length.observe(a_round(drafted, drafted))
+    assert length.current("assistant") == LONGEST
+    length.observe(a_round(0, 0))
+    assert length.current("assistant") == LONGEST, "a round without a draft says nothing"
+
+
+def test_the_heuristic_has_a_length_for_each_source() -> None:
+    length = Heuristic(3)
+    length.observe(a_round(3, 3, "lookup"))
+    length.observe(a_round(3, 0, "assistant"))
+    assert (length.current("lookup"), length.current("assistant")) == (5, 2)
 
 
 def test_which_schedule_is_made() -> None:
-    assert isinstance(make_draft_length(DraftSettings(schedule="heuristic")), Heuristic)
-    assert isinstance(make_draft_length(DraftSettings(schedule="constant")), Constant)
-    assert isinstance(make_draft_length(DraftSettings(schedule="heuristic", draft_length=0)), Constant)
+    assert isinstance(make_draft_length(DraftSettings(schedule="heuristic"), {}), Heuristic)
+    assert isinstance(make_draft_length(DraftSettings(schedule="constant"), {}), Constant)
+    assert isinstance(make_draft_length(DraftSettings(schedule="confidence"), {}), Constant)
+    assert isinstance(make_draft_length(DraftSettings(schedule="heuristic", draft_length=0), {}), Constant)

@@ -7,7 +7,8 @@ from threading import Event
 import pytest
 
 from app.engine.cached_model import ModelPair
-from app.engine.decoding import PREFILL_CHUNK, rounds
+from app.engine.decoding import rounds
+from app.engine.opening import PREFILL_CHUNK
 from app.records import Progress
 from tests.helpers.replies import emitted, reply, request
 from tests.helpers.scripted import ScriptedModel, last_two_tokens, mixed, scripted_pair
