@@ -82,7 +82,7 @@ class DraftSettings:
     """Who drafts, how many tokens a round, and by which rule a candidate stands.
 
     `draft_length` is the number itself under the constant schedule, where the heuristic begins, and the most
-    under confidence; the automatic schedule chooses for itself. 0 is plain generation under each of them.
+    under confidence; the automatic schedule chooses for itself. 0 is plain generation under the other three.
     `confidence_threshold` belongs to the confidence schedule: a draft ends behind the first candidate that
     its drafter thought less likely than this; 0 is off. `exit_layer` is the number of the target's layers
     that draft under early exit; 0 takes a third of them.
@@ -94,6 +94,11 @@ class DraftSettings:
     confidence_threshold: float = 0.4
     rule: Rule = "auto"
     exit_layer: int = 0
+
+    @property
+    def drafts(self) -> bool:
+        """Whether anything is drafted at all."""
+        return self.drafter != "none" and (self.draft_length > 0 or self.schedule == "automatic")
 
 
 @dataclass(frozen=True, slots=True)

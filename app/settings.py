@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,7 +18,11 @@ Values = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting of the type its default has. `choices` bound a text, `minimum` and `maximum` a number."""
+    """A setting of the type its default has. `choices` bound a text, `minimum` and `maximum` a number.
+
+    `off` is the number that switches it off; "off" may be said for it. `only_with` names another setting and
+    the choices of that one without which this one has no effect.
+    """
 
     key: str
     default: Value
@@ -28,6 +32,8 @@ class Setting:
     maximum: float | None = None
     step: float | None = None
     choices: tuple[str, ...] = ()
+    off: float | None = None
+    only_with: tuple[str, tuple[str, ...]] | None = None
 
     def check(self, value: object) -> Value:
         """`value` as this setting's type. Raises UserFacingError when it is of another kind or out of bounds."""
@@ -41,7 +47,13 @@ class Setting:
             raise self._refusal(value)
         return self._check_number(value)
 
+    def matters(self, values: Values) -> bool:
+        """Whether it has any effect beside the other settings' `values`."""
+        return self.only_with is None or values[self.only_with[0]] in self.only_with[1]
+
     def _check_number(self, value: object) -> Value:
+        if value == "off" and self.off is not None:
+            value = self.off
         if not isinstance(value, int | float | str) or self.minimum is None or self.maximum is None:
             raise self._refusal(value)
         try:
@@ -58,7 +70,10 @@ class Setting:
         """What may be chosen, in words."""
         if isinstance(self.default, bool):
             return "on or off"
-        return ", ".join(self.choices) if self.choices else f"{self.minimum:,.10g} to {self.maximum:,.10g}"
+        if self.choices:
+            return ", ".join(self.choices)
+        off = "" if self.off is None else f", {self.off:.10g} is off"
+        return f"{self.minimum:,.10g} to {self.maximum:,.10g}{off}"
 
     def _refusal(self, value: object) -> UserFacingError:
         return UserFacingError(f"{self.label} cannot be {value!r}.", "", f"Choose {self.allowed}.")
@@ -68,13 +83,20 @@ SETTINGS: dict[str, Setting] = {
     setting.key: setting
     for setting in (
         Setting("temperature", 0.7, "Temperature", "0 always takes the likeliest token; higher varies more.", 0.0, 2.0, 0.05),
-        Setting("top_p", 1.0, "Top-p", "Samples from the likeliest tokens that make up this share; 1 is off.", 0.01, 1.0, 0.01),
-        Setting("top_k", 0, "Top-k", "Samples from this many of the likeliest tokens; 0 is off.", 0, 1000, 1),
+        Setting("top_p", 1.0, "Top-p", "Samples from the likeliest tokens that make up this share.", 0.01, 1.0, 0.01, off=1),
+        Setting("top_k", 0, "Top-k", "Samples from this many of the likeliest tokens.", 0, 1000, 1, off=0),
+        Setting("min_p", 0.0, "Min-p", "Leaves out what is less likely than this share of the likeliest token.", 0.0, 1.0, 0.01, off=0),
+        Setting("typical_p", 1.0, "Typical-p", "Samples from the tokens about as surprising as the text on average that make up this share.", 0.01, 1.0, 0.01, off=1),
+        Setting("repetition_penalty", 1.0, "Repetition penalty", "Divides the scores of tokens that prompt or reply hold already.", 0.5, 2.0, 0.05, off=1),
+        Setting("presence_penalty", 0.0, "Presence penalty", "Taken off the score of every token that the reply holds already.", -2.0, 2.0, 0.1, off=0),
+        Setting("frequency_penalty", 0.0, "Frequency penalty", "Taken off a token's score for each time that the reply holds it.", -2.0, 2.0, 0.1, off=0),
         Setting("seed", 0, "Seed", "The same seed, settings and prompt give the same reply.", 0, 2**31 - 1, 1),
         Setting("max_new_tokens", 512, "Longest reply", "Where a reply is cut, in tokens.", 1, 32768, 1),
-        Setting("drafter", "assistant", "Drafter", "Who proposes tokens: the assistant model, the text so far, or nobody.", choices=get_args(records.Drafter)),
-        Setting("draft_length", 3, "Draft length", "Tokens drafted per round; 0 is plain generation.", 0, 16, 1),
-        Setting("schedule", "constant", "Schedule", "Constant, or longer after success and shorter after a rejection.", choices=get_args(records.Schedule)),
+        Setting("drafter", "assistant", "Drafter", "Who proposes tokens: the assistant model, the text so far, the target's first layers, text and assistant together, or nobody.", choices=get_args(records.Drafter)),
+        Setting("draft_length", 3, "Draft length", "Tokens drafted per round: where the heuristic begins, the most under confidence. 0 is plain generation.", 0, 16, 1, only_with=("schedule", ("constant", "heuristic", "confidence"))),
+        Setting("schedule", "constant", "Schedule", "Constant; longer after success and shorter after a rejection; until the drafter is unsure; or automatic: the length that is measured to be fastest, 0 included.", choices=get_args(records.Schedule)),
+        Setting("confidence_threshold", 0.4, "Confidence", "A draft ends behind the first token that its drafter thought less likely than this.", 0.0, 1.0, 0.05, off=0, only_with=("schedule", ("confidence",))),
+        Setting("exit_layer", 0, "Exit layer", "How many of the target's layers draft; 0 takes a third of them.", 0, 200, 1, only_with=("drafter", ("early-exit",))),
         Setting("rule", "auto", "Rule", "How a candidate is judged; auto takes the exact rule that accepts most.", choices=get_args(records.Rule)),
         Setting("ghosts", "keep", "Rejected drafts", "Keep them in the text, show the latest round's only, or hide them.", choices=("keep", "latest", "hide")),
         Setting("side_panel", True, "Side panel", "Shows the settings and the live figures beside the chat."),
@@ -87,11 +109,16 @@ def defaults() -> dict[str, Value]:
 
 
 def sampling_settings(values: Values) -> SamplingSettings:
-    return SamplingSettings(**{key: values[key] for key in ("temperature", "top_k", "top_p", "seed")})  # type: ignore[arg-type]
+    return SamplingSettings(**_fields_of(SamplingSettings, values))
 
 
 def draft_settings(values: Values) -> DraftSettings:
-    return DraftSettings(**{key: values[key] for key in ("drafter", "draft_length", "schedule", "rule")})  # type: ignore[arg-type]
+    return DraftSettings(**_fields_of(DraftSettings, values))
+
+
+def _fields_of(record: type[Any], values: Values) -> dict[str, Any]:
+    """The values of the settings that `record` has fields for."""
+    return {field.name: values[field.name] for field in fields(record) if field.name in SETTINGS}
 
 
 class SettingsFile:

@@ -9,10 +9,15 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")  # before pytest-qt makes the application
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is imported
+
+# The same examples in every run, and no clock: a slow machine must not decide.
+hypothesis.settings.register_profile("tandem", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("tandem")
 
 HOME = os.environ.get("TANDEM_HOME")  # read before the tests get folders of their own
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox, QDoubleSpinBox, QWidget
+from PySide6.QtWidgets import QApplication, QComboBox, QDoubleSpinBox, QScrollArea, QToolButton, QWidget
 
 from app.errors import UserFacingError
 from app.records import PairSpec, Progress
@@ -144,6 +144,23 @@ def reply_error(stage: Stage) -> None:
     )
 
 
+def every_setting(stage: Stage) -> None:
+    """The settings that are folded or need another one, and the figures of two sources."""
+    for name, choice in {"Drafter": "hybrid", "Schedule": "confidence"}.items():
+        box = stage.control(name, QComboBox)
+        box.setCurrentIndex(box.findData(choice))
+    empty(stage)
+    stage.ask("How does a bicycle stay upright?")
+    rounds = make_rounds(BICYCLE)
+    copied = make_rounds(((" A| bicycle| stays| upright", "", " because"),), source="lookup")
+    stage.engine.worker.rounds_arrived.emit((*rounds, *copied))
+    next(each for each in stage.window.findChildren(QToolButton) if each.text() == "More sampling").click()
+    area = stage.window.side_panel.findChild(QScrollArea)
+    assert area is not None
+    QTest.qWait(50)
+    area.verticalScrollBar().setValue(area.verticalScrollBar().maximum())
+
+
 def drawer(stage: Stage) -> None:
     mid_reply(stage)
     stage.window.side_panel.setVisible(False)
@@ -161,6 +178,7 @@ SCREENS: dict[str, tuple[Callable[[Stage], None], tuple[tuple[Theme, QSize], ...
     "finished": (finished, ((LIGHT, WIDE), (DARK, WIDE))),
     "long_reply": (long_reply, ((LIGHT, WIDE), (LIGHT, SMALL))),
     "plain": (plain, ((LIGHT, WIDE),)),
+    "every_setting": (every_setting, ((LIGHT, WIDE), (DARK, WIDE))),
     "reply_error": (reply_error, ((LIGHT, WIDE), (DARK, SMALL))),
     "drawer": (drawer, ((LIGHT, SMALL), (DARK, SMALL))),
 }

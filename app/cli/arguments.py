@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import get_args
 
 from app import __version__, records
@@ -12,17 +13,9 @@ from app.errors import UserFacingError
 from app.records import DraftSettings, GenerationRequest, Message, PairSpec
 from app.settings import SETTINGS, Setting, Value, draft_settings, sampling_settings
 
-OPTIONS = (
-    "drafter",
-    "draft_length",
-    "schedule",
-    "rule",
-    "temperature",
-    "top_p",
-    "top_k",
-    "seed",
-    "max_new_tokens",
-)
+OPTIONS = tuple(key for key in SETTINGS if key not in ("ghosts", "side_panel"))
+"""The settings that a command can change: all but those of the window."""
+
 DEFAULTS: dict[str, Value] = {"temperature": 0.0}
 """Where the terminal's default is not the window's: a command gives the same answer every time."""
 
@@ -65,6 +58,34 @@ def _add_say(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     for key in OPTIONS:
         _add_setting(say, SETTINGS[key])
+    say.add_argument(
+        "--stop",
+        action="append",
+        default=[],
+        type=_text,
+        metavar="TEXT",
+        help="ends the reply before this text; repeatable",
+    )
+    say.add_argument(
+        "--logit-bias",
+        action="append",
+        default=[],
+        type=_bias,
+        metavar="ID=X",
+        help="adds X to the score of a token; repeatable",
+    )
+    say.add_argument(
+        "--variants",
+        type=_number_of_variants,
+        default=1,
+        metavar="N",
+        help=f"so many replies in one batch, with seeds that count up (1 to {records.MAX_VARIANTS}; default: 1)",
+    )
+    say.add_argument(
+        "--no-alternatives",
+        action="store_true",
+        help="do not record what else both models would have written",
+    )
     dtypes = get_args(records.Dtype)
     say.add_argument(
         "--dtype", default="auto", choices=dtypes, help="number format; auto takes the faster (default: auto)"
@@ -97,19 +118,47 @@ def _checked(setting: Setting) -> Callable[[str], Value]:
     return check
 
 
+def _text(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("a stop string cannot be empty")
+    return text
+
+
+def _bias(text: str) -> tuple[int, float]:
+    token, _, bias = text.partition("=")
+    try:
+        return int(token), float(bias)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no token id and number: write it as in --logit-bias 42=-5"
+        ) from None
+
+
+def _number_of_variants(text: str) -> int:
+    if text.isdecimal() and 1 <= int(text) <= records.MAX_VARIANTS:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"Variants cannot be {text!r}. Choose 1 to {records.MAX_VARIANTS}.")
+
+
 def make_request(options: argparse.Namespace) -> GenerationRequest:
     """What the options ask for. Raises UserFacingError when there is no prompt."""
     values = {key: getattr(options, key) for key in OPTIONS}
-    message = Message("user", _read_prompt(options.prompt))
+    sampling = replace(sampling_settings(values), logit_bias=tuple(options.logit_bias))
     return GenerationRequest(
-        (message,), sampling_settings(values), draft_settings(values), options.max_new_tokens
+        messages=(Message("user", _read_prompt(options.prompt)),),
+        sampling=sampling,
+        draft=draft_settings(values),
+        max_new_tokens=options.max_new_tokens,
+        stop_strings=tuple(options.stop),
+        num_variants=options.variants,
+        alternatives=not options.no_alternatives,
     )
 
 
 def make_spec(options: argparse.Namespace, draft: DraftSettings) -> PairSpec:
     """The pair to load: without the assistant where nothing asks it to draft."""
-    drafts = draft.drafter == "assistant" and draft.draft_length > 0
-    return PairSpec(options.target, options.assistant if drafts else None, options.dtype)
+    needed = draft.drafts and draft.drafter in ("assistant", "hybrid")
+    return PairSpec(options.target, options.assistant if needed else None, options.dtype)
 
 
 def _read_prompt(argument: str) -> str:

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 def say(options: Namespace) -> int:
     """Writes the reply to standard output; returns 130 when it was stopped, else 0."""
     request = make_request(options)
-    view = JsonView(sys.stdout) if options.json else TextView(sys.stdout, sys.stderr)
+    view = (
+        JsonView(sys.stdout)
+        if options.json
+        else TextView(sys.stdout, sys.stderr, live=request.num_variants == 1)
+    )
     # Nothing but the reply goes to standard output, whatever a library thinks worth telling.
     with interruptible() as stop, redirect_stdout(sys.stderr):
         trace, pair = reply(make_spec(options, request.draft), request, stop, view.show_round)
@@ -103,20 +107,37 @@ def generate(
 class TextView:
     """The reply as it grows: marked, with the rejected candidates in place, or as bare text in a pipe."""
 
-    def __init__(self, output: TextIO, notes: TextIO) -> None:
+    def __init__(self, output: TextIO, notes: TextIO, live: bool = True) -> None:
         self._output = output
         self._notes = notes
+        self._live = live
         self._styled = is_styled(output)
 
     def show_round(self, this_round: Round) -> None:
+        """One reply is written as it grows; several would get mixed up and wait for the end."""
+        if self._live:
+            self._write(this_round)
+
+    def _write(self, this_round: Round) -> None:
         if self._styled:
             self._output.write("".join(mark(span.kind, span.text) for span in spans(this_round)))
         else:
             self._output.write(visible(this_round.text))
         self._output.flush()
 
+    def _write_variants(self, trace: Trace) -> None:
+        for variant, (rounds, text) in enumerate(zip(trace.variants, trace.texts, strict=True)):
+            seed = trace.request.sampling.seed + variant
+            self._output.write(f"{chr(10) if variant else ''}== variant {variant + 1}, seed {seed} ==\n")
+            for each in rounds:
+                self._write(each)
+            self._output.write("" if text.endswith("\n") else "\n")
+
     def finish(self, trace: Trace, pair: PairSummary) -> None:
-        self._output.write("" if trace.text.endswith("\n") else "\n")
+        if not self._live:
+            self._write_variants(trace)
+        elif not trace.text.endswith("\n"):
+            self._output.write("\n")
         self._output.flush()
         kinds = {span.kind for each in trace.rounds for span in spans(each)}
         if self._styled and is_styled(self._notes) and kinds - {"plain"}:
@@ -144,6 +165,8 @@ def figures(stats: Statistics, trace: Trace) -> str:
         parts.append(
             f"{stats.num_accepted} of {stats.num_judged} judged candidates accepted ({stats.acceptance_rate:.0%})"
         )
+    if len(stats.per_source) > 1:
+        parts += [f"{source} {count.accepted} of {count.judged}" for source, count in stats.by_source.items()]
     if stats.tokens_per_round is not None and stats.tokens_per_second is not None:
         draft, verify, rest = stats.time_shares
         parts += [
@@ -152,23 +175,27 @@ def figures(stats: Statistics, trace: Trace) -> str:
             f"draft {draft:.0%}, verify {verify:.0%}, rest {rest:.0%}",
             f"prompt read in {stats.prefill_seconds:.2f} s",
         ]
-    return " · ".join([*parts, f"rule {trace.rule}", f"ended by {trace.finish_reason}"])
+    reasons = ", ".join(trace.finish_reasons)
+    return " · ".join([*parts, f"rule {trace.rule}", f"ended by {reasons}"])
 
 
 def describe(trace: Trace, pair: PairSummary) -> dict[str, Any]:
-    """The reply for a program: text, rounds and the figures they add up to."""
+    """The reply for a program: text, rounds and the figures they add up to; `text` is the first variant's."""
     stats = Statistics.of(trace.rounds)
-    request = trace.request
-    settings = as_dict(request.sampling) | as_dict(request.draft) | {"max_new_tokens": request.max_new_tokens}
+    request = as_dict(trace.request)
+    settings = request.pop("sampling") | request.pop("draft") | request
     rates = {
         name: getattr(stats, name) for name in ("acceptance_rate", "tokens_per_round", "tokens_per_second")
     }
+    positions = {"per_position": [as_dict(each) for each in stats.per_position]}
     return {
         "text": trace.text,
+        "texts": trace.texts,
         "finish_reason": trace.finish_reason,
+        "finish_reasons": trace.finish_reasons,
         "rule": trace.rule,
         "rounds": [as_dict(each) for each in trace.rounds],
-        "stats": as_dict(stats) | rates,
+        "stats": as_dict(stats) | rates | positions,
         "pair": as_dict(pair),
         "settings": settings,
     }

@@ -115,7 +115,8 @@ def widened(logits: torch.Tensor) -> torch.Tensor:
 class ModelPair:
     """A loaded target, perhaps with its assistant, and the target's tokenizer.
 
-    `assistant_text` is the assistant's own tokenizer where it has another one than the target. `schedules` keeps what an automatic draft length has learnt from one reply to the next.
+    `assistant_text` is the assistant's own tokenizer where it has another one than the target. `schedules`
+    keeps what an automatic draft length has learnt from one reply to the next.
     """
 
     target: CachedModel

@@ -77,7 +77,7 @@ def read_prompts(replies: Sequence[Reply], stop: Event, report: Report) -> None:
 
 def with_drafting_model(pair: ModelPair, draft: DraftSettings) -> ModelPair:
     """The pair whose assistant is the model that drafts: under early exit a part of the target, or none."""
-    if draft.draft_length == 0 or draft.drafter in ("none", "lookup"):
+    if not draft.drafts or draft.drafter == "lookup":
         return replace(pair, assistant=None)
     if draft.drafter == "early-exit":
         return replace(
@@ -128,7 +128,7 @@ def make_reply(pair: ModelPair, request: GenerationRequest, prompt: Sequence[int
 
 def make_drafter(pair: ModelPair, request: GenerationRequest, sampler: Sampler) -> Drafter:
     """The drafter of `request`, for a pair whose assistant is the model that drafts."""
-    if request.draft.draft_length == 0:
+    if not request.draft.drafts:
         return NoDrafter()
     match request.draft.drafter:
         case "none":

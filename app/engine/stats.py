@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
+from itertools import zip_longest
 
 from app.records import Round, Source
 
@@ -29,7 +30,8 @@ class Statistics:
     num_candidates: int = 0
     num_judged: int = 0
     num_accepted: int = 0
-    per_source: tuple[tuple[Source, tuple[PositionCount, ...]], ...] = ()  # in order of appearance
+    per_source: dict[Source, tuple[PositionCount, ...]] = field(default_factory=dict)
+    draft_length: int | None = None  # in force in the latest round
     draft_seconds: float = 0.0
     verify_seconds: float = 0.0
     decode_seconds: float = 0.0
@@ -48,7 +50,8 @@ class Statistics:
             num_candidates=self.num_candidates + len(this_round.candidates),
             num_judged=self.num_judged + this_round.num_judged,
             num_accepted=self.num_accepted + this_round.num_accepted,
-            per_source=_count_source(self.per_source, this_round),
+            per_source=_count(self.per_source, this_round),
+            draft_length=this_round.draft_length,
             draft_seconds=self.draft_seconds + this_round.draft_seconds,
             verify_seconds=self.verify_seconds + this_round.verify_seconds,
             decode_seconds=self.decode_seconds + this_round.seconds,
@@ -58,9 +61,15 @@ class Statistics:
     @property
     def per_position(self) -> tuple[PositionCount, ...]:
         """Of all sources together."""
-        longest = max((len(counts) for _, counts in self.per_source), default=0)
-        padded = [_padded(counts, longest) for _, counts in self.per_source]
-        return tuple(reduce(PositionCount.plus, each) for each in zip(*padded, strict=True))
+        return reduce(_plus, self.per_source.values(), ())
+
+    @property
+    def by_source(self) -> dict[Source, PositionCount]:
+        """Judged and accepted of each source, all positions together."""
+        return {
+            source: reduce(PositionCount.plus, counts, PositionCount())
+            for source, counts in self.per_source.items()
+        }
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -90,25 +99,15 @@ class Statistics:
 Counts = tuple[PositionCount, ...]
 
 
-def _count_source(
-    so_far: tuple[tuple[Source, Counts], ...], this_round: Round
-) -> tuple[tuple[Source, Counts], ...]:
+def _count(so_far: dict[Source, Counts], this_round: Round) -> dict[Source, Counts]:
     """The counts of each source with one more round."""
-    if this_round.source is None:
+    source = this_round.source
+    if source is None:
         return so_far
-    counts = dict(so_far)
-    counts[this_round.source] = _count(counts.get(this_round.source, ()), this_round)
-    return tuple(counts.items())
+    judged = range(this_round.num_judged)
+    new = tuple(PositionCount(1, int(position < this_round.num_accepted)) for position in judged)
+    return {**so_far, source: _plus(so_far.get(source, ()), new)}
 
 
-def _count(so_far: Counts, this_round: Round) -> Counts:
-    new = tuple(
-        PositionCount(1, int(position < this_round.num_accepted)) for position in range(this_round.num_judged)
-    )
-    longest = max(len(so_far), len(new))
-    pairs = zip(_padded(so_far, longest), _padded(new, longest), strict=True)
-    return tuple(before.plus(now) for before, now in pairs)
-
-
-def _padded(counts: Counts, length: int) -> Counts:
-    return counts + (PositionCount(),) * (length - len(counts))
+def _plus(one: Counts, other: Counts) -> Counts:
+    return tuple(mine.plus(theirs) for mine, theirs in zip_longest(one, other, fillvalue=PositionCount()))

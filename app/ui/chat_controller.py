@@ -191,8 +191,7 @@ class ChatController(QObject):
 
     def _why_plain(self) -> str:
         """Why nothing will be drafted with the settings as they are; empty when something will."""
-        if self._settings.values["draft_length"] == 0:
-            return "the draft length is 0"
-        if self._settings.values["drafter"] == "none":
-            return "no drafter is chosen"
-        return ""
+        draft = draft_settings(self._settings.values)
+        if draft.drafts:
+            return ""
+        return "no drafter is chosen" if draft.drafter == "none" else "the draft length is 0"

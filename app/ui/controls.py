@@ -60,6 +60,8 @@ class NumberControl(SettingControl):
         self._field.setDecimals(0 if self._whole else 2)
         self._field.setRange(self._low, high)
         self._field.setSingleStep(self._step)
+        if setting.off == setting.minimum:
+            self._field.setSpecialValueText("Off")
         self._field.setValue(float(value))
         self._field.setAlignment(Qt.AlignmentFlag.AlignRight)
         self._field.setFixedWidth(136 if high >= 1e6 else 88)

@@ -18,6 +18,7 @@ ROWS = (
         "tokens / seconds of decoding, since the reply began; reading the prompt is left out",
     ),
     ("Tokens per round", "tokens / verification rounds; plain generation makes 1.00"),
+    ("Draft length", "candidates asked for in the latest round; a draft may end sooner"),
     ("Acceptance rate", "accepted / judged candidates; those behind a rejected one are not judged"),
     ("Reading the prompt", "seconds before the first round"),
 )
@@ -44,12 +45,16 @@ class LiveFigures(QWidget):
             value.setAccessibleDescription(formula)
             grid.addWidget(label, row, 0)
             grid.addWidget(value, row, 1, Qt.AlignmentFlag.AlignRight)
+        self._sources = named(QLabel(), "muted")
+        self._sources.setToolTip("The acceptance rate of each source of candidates")
+        self._sources.hide()
         self._split = TimeSplit(theme)
         self._positions = PositionBars(theme)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
         layout.addLayout(grid)
+        layout.addWidget(self._sources)
         layout.addSpacing(4)
         layout.addWidget(self._split)
         layout.addSpacing(4)
@@ -76,11 +81,14 @@ class LiveFigures(QWidget):
         texts = (
             _number(stats.tokens_per_second, "{:.1f}"),
             _number(stats.tokens_per_round, "{:.2f}"),
+            _number(stats.draft_length, "{:d}"),
             "–" if stats.acceptance_rate is None else f"{100 * stats.acceptance_rate:.0f} %",
             f"{stats.prefill_seconds:.2f} s" if stats.num_rounds else "–",
         )
         for label, text in zip(self._values, texts, strict=True):
             label.setText(text)
+        self._sources.setText(_by_source(stats))
+        self._sources.setVisible(len(stats.by_source) > 1)
         self._split.show_shares(stats.time_shares)
         self._positions.show_counts([(each.judged, each.accepted) for each in stats.per_position])
 
@@ -184,6 +192,14 @@ class PositionBars(QWidget):
         painter.drawText(
             below, Qt.AlignmentFlag.AlignCenter, f"{100 * rate:.0f}" if area.width() >= 20 else str(place)
         )
+
+
+def _by_source(stats: Statistics) -> str:
+    return "  ·  ".join(
+        f"{source} {100 * count.accepted / count.judged:.0f} % of {count.judged}"
+        for source, count in stats.by_source.items()
+        if count.judged
+    )
 
 
 def _number(value: float | None, form: str) -> str:

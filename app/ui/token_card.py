@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
 
+from app.records import Source
 from app.spans import Span
 from app.ui.theme import named
 
@@ -22,6 +23,11 @@ MEANINGS = {
     "bonus": "The target's extra token: the whole draft stood.",
     "plain": "The target's own token: nothing was drafted.",
 }
+SOURCES: dict[Source, str] = {
+    "assistant": "the assistant",
+    "lookup": "lookup",
+    "early-exit": "the target's first layers",
+}
 NEVER_JUDGED = "Drafted behind the refused one: thrown away, never judged."
 
 
@@ -38,6 +44,7 @@ class TokenCard(QFrame):
         self._meaning.setMaximumWidth(280)
         self._target = named(QLabel(), "figure")
         self._assistant = named(QLabel(), "figure")
+        self._source = named(QLabel(), "figure")
         self._where = named(QLabel(), "figure")
         layout = QGridLayout(self)
         layout.setContentsMargins(12, 8, 12, 8)
@@ -50,6 +57,7 @@ class TokenCard(QFrame):
             (
                 ("Target probability", self._target),
                 ("Assistant probability", self._assistant),
+                ("Drafted by", self._source),
                 ("Place", self._where),
             ),
             start=2,
@@ -67,6 +75,7 @@ class TokenCard(QFrame):
         self._meaning.setText(MEANINGS[span.kind] if span.judged else NEVER_JUDGED)
         self._target.setText(_percent(span.token.target_probability, "not judged"))
         self._assistant.setText(_percent(span.token.assistant_probability, "none"))
+        self._source.setText(SOURCES[span.token.source] if span.token.source else "nobody")
         self._where.setText(f"round {span.round.index + 1}, token {span.position + 1}")
         self.adjustSize()
         self.move(self._inside_screen(at + QPoint(12, 18)))

@@ -28,6 +28,7 @@ NEAR_END = 48  # pixels from the end within which new text is followed
 
 ENDINGS: dict[FinishReason, str] = {
     "eos": "",
+    "stop-string": "ended by a stop string",
     "stopped": "stopped",
     "length": "cut at the longest reply",
     "context": "the model's context is full",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 from threading import Event
 from typing import Any
 
@@ -10,15 +11,18 @@ from app.engine.cached_model import ModelPair
 from app.engine.decoding import rounds
 from app.records import DraftSettings, GenerationRequest, Message, Round, SamplingSettings
 
-SAMPLING = frozenset({"temperature", "top_k", "top_p", "seed"})
+SAMPLING = {field.name for field in fields(SamplingSettings)}
+DRAFT = {field.name for field in fields(DraftSettings)}
 
 
 def request(prompt: str, max_new_tokens: int = 32, **settings: Any) -> GenerationRequest:
-    """A request whose settings are named flatly: temperature, seed, drafter, draft_length, rule, ..."""
-    sampling = {key: value for key, value in settings.items() if key in SAMPLING}
-    draft = {key: value for key, value in settings.items() if key not in SAMPLING}
+    """A request whose settings are named flatly: temperature, seed, drafter, rule, stop_strings, ..."""
     return GenerationRequest(
-        (Message("user", prompt),), SamplingSettings(**sampling), DraftSettings(**draft), max_new_tokens
+        messages=(Message("user", prompt),),
+        sampling=SamplingSettings(**{key: value for key, value in settings.items() if key in SAMPLING}),
+        draft=DraftSettings(**{key: value for key, value in settings.items() if key in DRAFT}),
+        max_new_tokens=max_new_tokens,
+        **{key: value for key, value in settings.items() if key not in SAMPLING | DRAFT},
     )
 
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from app.records import Round, Source, Token
 
 
-def make_rounds(script: Iterable[tuple[str, str, str]], finish: str | None = None) -> tuple[Round, ...]:
+def make_rounds(
+    script: Iterable[tuple[str, str, str]], finish: str | None = None, source: Source = "assistant"
+) -> tuple[Round, ...]:
     """Rounds from (accepted, rejected, next) triples, the tokens of each separated by "|".
 
     Nothing accepted and nothing rejected makes a plain round; an empty third part ends inside the draft.
@@ -18,10 +20,8 @@ def make_rounds(script: Iterable[tuple[str, str, str]], finish: str | None = Non
     for index, (accepted_text, rejected_text, next_text) in enumerate(steps):
         accepted = [part for part in accepted_text.split("|") if part]
         rejected = [part for part in rejected_text.split("|") if part]
-        candidates = [_token(part, judged=True, source="assistant") for part in accepted]
-        candidates += [
-            _token(part, judged=place == 0, source="assistant") for place, part in enumerate(rejected)
-        ]
+        candidates = [_token(part, judged=True, source=source) for part in accepted]
+        candidates += [_token(part, judged=place == 0, source=source) for place, part in enumerate(rejected)]
         kind = None
         if next_text:
             kind = "recovered" if rejected else "bonus" if accepted else "plain"

@@ -103,9 +103,13 @@ def test_options_reach_the_request() -> None:
         ("--top-p", "0", "0.01 to 1"),
         ("--draft-length", "1.5", "0 to 16"),
         ("--draft-length", "many", "0 to 16"),
-        ("--drafter", "nobody", "assistant, lookup, none"),
+        ("--drafter", "nobody", "assistant, lookup, early-exit, hybrid, none"),
         ("--rule", "best", "auto, match, sample-match, speculative"),
         ("--dtype", "int8", "float32"),
+        ("--confidence-threshold", "high", "0 to 1, 0 is off"),
+        ("--variants", "9", "1 to 8"),
+        ("--stop", "", "cannot be empty"),
+        ("--logit-bias", "x=1", "42=-5"),
     ],
 )
 def test_a_wrong_value_is_refused_with_what_is_allowed(
@@ -135,6 +139,21 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"Tandem {__version__}\n"
+
+
+def test_every_other_option_reaches_the_request_too() -> None:
+    words = (
+        "--min-p 0.1 --typical-p 0.9 --repetition-penalty 1.2 --presence-penalty 0.5 --frequency-penalty -0.5"
+    )
+    more = "--confidence-threshold off --exit-layer 4 --stop END --stop ### --variants 3 --no-alternatives"
+    request = make_request(parse(["say", "Hello", *words.split(), *more.split(), "--logit-bias", "7=-2.5"]))
+    sampling = request.sampling
+    assert (sampling.min_p, sampling.typical_p, sampling.repetition_penalty) == (0.1, 0.9, 1.2)
+    assert (sampling.presence_penalty, sampling.frequency_penalty) == (0.5, -0.5)
+    assert sampling.logit_bias == ((7, -2.5),)
+    assert (request.draft.confidence_threshold, request.draft.exit_layer) == (0, 4), "D4: off is a number"
+    assert (request.stop_strings, request.num_variants) == (("END", "###"), 3)
+    assert not request.alternatives
 
 
 @pytest.mark.parametrize("options", [["--drafter", "none"], ["--drafter", "lookup"], ["--draft-length", "0"]])
@@ -193,7 +212,7 @@ def test_the_fields_add_up(
         assert stats["acceptance_rate"] == pytest.approx(stats["num_accepted"] / stats["num_judged"])
     else:
         assert stats["acceptance_rate"] is None
-    assert set(answer["settings"]) == set(OPTIONS)
+    assert set(OPTIONS) <= set(answer["settings"])
 
 
 def test_a_round_in_json(specs: list[PairSpec], capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,7 +221,32 @@ def test_a_round_in_json(specs: list[PairSpec], capsys: pytest.CaptureFixture[st
     assert set(names.split()) <= set(first)
     assert (len(first["candidates"]), first["draft_length"]) == (4, 4)
     for token in (*first["candidates"], first["next_token"]):
-        assert set(token) == {"id", "text", "target_probability", "assistant_probability"}
+        assert {"id", "text", "source", "acceptance_probability"} <= set(token)
+        assert {"target_probability", "assistant_probability"} <= set(token)
+    assert [each["source"] for each in first["candidates"]] == ["assistant"] * 4
+    assert len(first["alternatives"]) == first["num_accepted"] + 1
+
+
+def test_variants_are_replies_of_their_own(specs: list[PairSpec], capsys: pytest.CaptureFixture[str]) -> None:
+    sampled = ["--temperature", "0.9", "--max-new-tokens", "12"]
+    answer = say_json(capsys, *sampled, "--variants", "3", "--seed", "5")
+    alone = [say_json(capsys, *sampled, "--seed", str(seed))["text"] for seed in (5, 6, 7)]
+    assert answer["texts"] == alone
+    assert (answer["text"], answer["finish_reasons"]) == (alone[0], ["length"] * 3)
+    assert main(["say", "1 2 3", *sampled, "--variants", "3", "--seed", "5"]) == 0
+    written = capsys.readouterr().out
+    assert [line for line in written.splitlines() if line.startswith("==")] == [
+        f"== variant {i + 1}, seed {5 + i} ==" for i in range(3)
+    ]
+    assert all(text.strip() in written for text in alone)
+
+
+def test_a_stop_string_ends_the_text(specs: list[PairSpec], capsys: pytest.CaptureFixture[str]) -> None:
+    whole = say_json(capsys)["text"]
+    word = whole.split()[6]
+    answer = say_json(capsys, "--stop", f" {word} ")
+    assert answer["finish_reason"] == "stop-string"
+    assert answer["text"] == whole[: whole.index(f" {word} ")]
 
 
 def test_plain_and_assisted_text_agree(specs: list[PairSpec], capsys: pytest.CaptureFixture[str]) -> None:
