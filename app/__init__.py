@@ -10,3 +10,6 @@ __version__ = "0.1.0"
 # Read when torch loads its OpenMP library: GNU's on Linux, Intel's on Windows.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 os.environ.setdefault("KMP_BLOCKTIME", "1")
+
+# Libraries that draw progress bars of their own into the terminal; ours are drawn where they belong.
+os.environ.setdefault("TQDM_DISABLE", "1")

@@ -16,6 +16,7 @@ from app.engine.drafters.assistant import AssistantDrafter
 from app.engine.drafters.early_exit import num_exit_layers
 from app.engine.drafters.hybrid import HybridDrafter
 from app.engine.drafters.nothing import NoDrafter
+from app.engine.drafters.other_tokenizer import make_other_tokenizer_drafter
 from app.engine.drafters.prompt_lookup import PromptLookup
 from app.engine.ending import Ending
 from app.engine.recording import Recorder
@@ -147,12 +148,16 @@ def _model_drafter(pair: ModelPair, request: GenerationRequest, sampler: Sampler
     assert pair.assistant is not None
     draft = request.draft
     draws = choose_rule(draft, request.sampling) == "speculative"
+    noise = keyed_noise(request.sampling.seed) if draws else None
+    threshold = draft.confidence_threshold if draft.schedule == "confidence" else 0.0
+    if pair.assistant_text is not None and draft.drafter != "early-exit":
+        return make_other_tokenizer_drafter(pair, request.messages, sampler, noise, threshold)
     return AssistantDrafter(
         pair.assistant,
         sampler,
         pair.eos_ids,
-        keyed_noise(request.sampling.seed) if draws else None,
+        noise,
         pair.target.vocabulary_size,
-        threshold=draft.confidence_threshold if draft.schedule == "confidence" else 0.0,
+        threshold=threshold,
         source="early-exit" if draft.drafter == "early-exit" else "assistant",
     )

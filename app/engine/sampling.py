@@ -81,6 +81,7 @@ class Sampler:
     """
 
     def __init__(self, settings: SamplingSettings, num_prompt: int = 0) -> None:
+        self.num_prompt = num_prompt
         self._processors = LogitsProcessorList(_processors(settings, num_prompt))
         self._reads_tokens = _reads_tokens(settings)
 

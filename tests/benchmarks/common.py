@@ -17,9 +17,10 @@ import torch
 from app.engine.cached_model import ModelPair
 from app.engine.decoding import rounds
 from app.models.loading import load_pair
-from app.records import DraftSettings, Dtype, GenerationRequest, Message, PairSpec, Round
+from app.records import Dtype, PairSpec, Round
 from app.resources import data_folder
 from tests.helpers.prompts import PROMPTS
+from tests.helpers.replies import request
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
@@ -68,15 +69,18 @@ def _first_turns(questions: Path, count: int) -> list[str]:
     return [turn for row in rows for turn in row if turn is not None][:count]
 
 
-def reply(pair: ModelPair, prompt: str, tokens: int, **draft: Any) -> list[Round]:
-    """A greedy reply from a cold cache."""
+def category_of(questions: Path) -> dict[str, str]:
+    """The category of each of Spec-Bench's first turns."""
+    lines = questions.read_text(encoding="utf-8").splitlines()
+    return {question["turns"][0]: question["category"] for question in map(json.loads, lines)}
+
+
+def reply(pair: ModelPair, prompt: str, tokens: int, **settings: Any) -> list[Round]:
+    """A reply from a cold cache, greedy unless `settings` (named flatly) say otherwise."""
     for model in (pair.target, pair.assistant):
         if model is not None:
             model.crop(0)
-    request = GenerationRequest(
-        (Message("user", prompt),), draft=DraftSettings(**draft), max_new_tokens=tokens
-    )
-    return list(rounds(pair, request, Event()))
+    return list(rounds(pair, request(prompt, tokens, **settings), Event()))
 
 
 def token_ids(finished: Sequence[Round]) -> list[int]:

@@ -39,6 +39,14 @@ TEMPLATE = (
     "{% for message in messages %}<|start|>{{ message['role'] }}\n{{ message['content'] }}<|end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
 )
+OTHER_SENTENCES = (
+    "The other half of the quick quiz is about boxes and ships.",
+    "Für große Boxer genügen Böden.",
+)
+OTHER_TEMPLATE = (
+    "{% for message in messages %}<s>{{ message['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<s>{% endif %}"
+)
 SHAPE = {
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -77,6 +85,24 @@ def tokenizer(template: str | None = TEMPLATE) -> PreTrainedTokenizerFast:
     )
     made.train_from_iterator(SENTENCES, trainer)
     return _wrapped(made, template)
+
+
+@cache
+def other_tokenizer(template: str | None = OTHER_TEMPLATE) -> PreTrainedTokenizerFast:
+    """Byte-level BPE trained on other text: other ids, another size, other special tokens and template."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=["<pad>", "<s>", "</s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(OTHER_SENTENCES, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, bos_token="<s>", eos_token="</s>", pad_token="<pad>", chat_template=template
+    )
 
 
 @cache
@@ -132,6 +158,15 @@ def pair(target: PreTrainedModel, assistant: PreTrainedModel | None = None) -> M
     described = PairSummary("target", "assistant", "cpu", "float64", cached.context_length)
     helper = None if assistant is None else CachedModel(assistant)
     return ModelPair(cached, helper, ChatText(tokenizer()), frozenset({1}), described)
+
+
+def pair_of_two_tokenizers(
+    target: CachedModel, assistant: CachedModel, own: PreTrainedTokenizerFast, template: str | None = TEMPLATE
+) -> ModelPair:
+    """A fresh pair whose assistant has the tokenizer `own`; `template` is the target's."""
+    described = PairSummary("target", "assistant", "cpu", "float64", target.context_length)
+    text = ChatText(tokenizer(template))
+    return ModelPair(target, assistant, text, frozenset({1}), described, ChatText(own))
 
 
 def generated(target: PreTrainedModel, prompt: list[int], max_new_tokens: int) -> list[int]:

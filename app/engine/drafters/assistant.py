@@ -57,7 +57,7 @@ class AssistantDrafter:
             rows.append(row)
             ids.append(self._choose(row, len(sequence) + len(ids)))
             unread = ids[-1:]
-            if ids[-1] in self._eos_ids or float(row[ids[-1]]) < self._threshold:
+            if ids[-1] in self._eos_ids or (self._threshold and float(row[ids[-1]]) < self._threshold):
                 break
         return Draft(tuple(ids), self.source, torch.stack(rows), drawn=self._noise is not None)
 

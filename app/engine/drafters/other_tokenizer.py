@@ -47,9 +47,9 @@ class OtherTokens:
 
     def __init__(self, target: ChatText, own: ChatText, prompt: Sequence[int], num_heard: int) -> None:
         self.ids = list(prompt)
+        self.own = own
         self.held: list[int] = []  # in the target's tokens
         self._target = target
-        self._own = own
         self._num_prompt = len(self.ids)
         self._num_heard = num_heard
         self._detokeniser = Detokeniser(target)
@@ -59,7 +59,7 @@ class OtherTokens:
     def hear(self, sequence: Sequence[int]) -> int:
         """Takes what `sequence` has more than last time; returns how many ids at the front stayed as they were."""
         pieces = [self._push(token) for token in sequence[self._num_heard :]]
-        self._num_heard = len(sequence)
+        self._num_heard = max(self._num_heard, len(sequence))
         return self._append("".join(pieces)) if any(pieces) else len(self.ids)
 
     def _push(self, token: int) -> str:
@@ -73,7 +73,7 @@ class OtherTokens:
         kept = bisect_left(self._starts, len(self._text) - LOOK_BEHIND)
         anchor = self._starts[kept] if kept < len(self._starts) else len(self._text)
         self._text += piece
-        tokens = tokens_behind(self._own, self._before(anchor), self._text[anchor:])
+        tokens = tokens_behind(self.own, self._before(anchor), self._text[anchor:])
         self.ids[self._num_prompt + kept :] = [token for token, _ in tokens]
         self._starts[kept:] = [anchor + start for _, start in tokens]
         return self._num_prompt + kept
@@ -83,8 +83,8 @@ class OtherTokens:
 
         Nothing where the target is inside a character and the draft does not complete it as the target began.
         """
-        speaker = Detokeniser(self._own)
-        for token in self.ids[self._num_prompt :][-CONTEXT:]:
+        speaker = Detokeniser(self.own)
+        for token in self.ids[max(self._num_prompt, len(self.ids) - CONTEXT) :]:
             speaker.push(token)
         new = "".join(map(speaker.push, drafted))
         ids = [token for token, _ in tokens_behind(self._target, self._before(len(self._text)), new)]
@@ -106,11 +106,11 @@ def tokens_behind(text: ChatText, known: str, new: str) -> list[tuple[int, int]]
     border, spans = len(known), encoded["offset_mapping"]
     if any(start < border < end for start, end in spans):
         return tokens_behind(text, "", new)
-    # Some tokenizers leave white space out of a span, and then that of a lone space or newline is empty.
+    # Some tokenizers leave white space out of a span, and then that of a lone space is empty.
     return [
         (token, start - border)
         for token, (start, end) in zip(encoded["input_ids"], spans, strict=True)
-        if start >= border and end > border
+        if not known or (start >= border and end > border)
     ]
 
 
@@ -119,12 +119,10 @@ class _OtherTokenizerDrafter:
 
     source: Source = "assistant"
 
-    def __init__(self, assistant: CachedModel, own: ChatText, tokens: OtherTokens, threshold: float) -> None:
+    def __init__(self, assistant: CachedModel, tokens: OtherTokens, threshold: float) -> None:
         self.model = assistant
-        self._own = own
         self._tokens = tokens
         self._threshold = threshold
-        self._num_agreed = 0  # ids that the assistant has read or is about to read
 
     def to_read(self, prompt: Sequence[int]) -> Sequence[int]:
         """The prompt in the assistant's tokens but for the last; nothing where it fills the context."""
@@ -138,11 +136,10 @@ class _OtherTokenizerDrafter:
     def _catch_up(self, sequence: Sequence[int]) -> list[int]:
         """What the assistant lacks of the sequence, one token at least; its cache is cropped to what stands.
 
-        Only the end is compared: the front agreed last time, and has not changed since.
+        Only the end is compared: what it has read of the front it read there, and that has not changed since.
         """
         ids = self._tokens.ids
-        front = min(self._tokens.hear(sequence), self._num_agreed)
-        self._num_agreed = len(ids)
+        front = self._tokens.hear(sequence)
         common = front + common_prefix(self.model.tokens[front:], ids[front:])
         self.model.crop(max(0, min(common, len(ids) - 1)))
         return ids[len(self.model.tokens) :]
@@ -165,7 +162,7 @@ class ReencodingDrafter(_OtherTokenizerDrafter):
         while unread and len(drafted) < count:
             row = (yield unread).softmax(-1)  # [vocab of the assistant]
             choice = int(row.argmax())
-            if self._own.is_special(choice):
+            if self._tokens.own.is_special(choice):
                 break
             drafted.append(choice)
             unread = [choice]
@@ -186,7 +183,6 @@ class CommonVocabularyDrafter(_OtherTokenizerDrafter):
     def __init__(
         self,
         assistant: CachedModel,
-        own: ChatText,
         tokens: OtherTokens,
         threshold: float,
         vocabulary: dict[int, int],
@@ -195,7 +191,7 @@ class CommonVocabularyDrafter(_OtherTokenizerDrafter):
         noise: Noise,
         eos_ids: frozenset[int],
     ) -> None:
-        super().__init__(assistant, own, tokens, threshold)
+        super().__init__(assistant, tokens, threshold)
         self._vocabulary = vocabulary
         self._index = torch.tensor([list(vocabulary), list(vocabulary.values())])  # [2, common]
         self._size = vocabulary_size
@@ -242,8 +238,8 @@ def meanings(text: ChatText) -> dict[str, int]:
     also has a byte token, that is the one which is never written.
     """
     tokenizer: Any = text.tokenizer
-    names = sorted(tokenizer.get_vocab().items(), key=lambda item: not BYTE_TOKEN.fullmatch(item[0]))
-    ids = [token for _, token in names]
+    names = {token: name for name, token in tokenizer.get_vocab().items()}
+    ids = sorted(names, key=lambda token: (not BYTE_TOKEN.fullmatch(names[token]), token))
     once, twice = (
         tokenizer.backend_tokenizer.decode_batch([[token] * count for token in ids], skip_special_tokens=True)
         for count in (1, 2)
@@ -261,7 +257,7 @@ def make_other_tokenizer_drafter(
     assert own is not None and assistant is not None
     tokens = OtherTokens(pair.text, own, *own_prompt(pair.text, own, messages, sampler.num_prompt))
     if noise is None:
-        return ReencodingDrafter(assistant, own, tokens, threshold)
+        return ReencodingDrafter(assistant, tokens, threshold)
     size = pair.target.vocabulary_size
     vocabulary = {
         theirs: ours
@@ -269,7 +265,7 @@ def make_other_tokenizer_drafter(
         if theirs < size and ours < assistant.vocabulary_size
     }
     return CommonVocabularyDrafter(
-        assistant, own, tokens, threshold, vocabulary, size, sampler, noise, pair.eos_ids
+        assistant, tokens, threshold, vocabulary, size, sampler, noise, pair.eos_ids
     )
 
 

@@ -90,7 +90,7 @@ def test_the_acceptance_probability_is_the_rules_own(settings: dict, chance: obj
             wanted = chance(token.target_probability, token.assistant_probability, stood)  # type: ignore[operator]
             assert token.acceptance_probability == pytest.approx(wanted)
         assert each.next_token is None or each.next_token.acceptance_probability is None
-    assert judged > 10
+    assert judged > 3
 
 
 def test_acceptance_happens_as_often_as_its_probability_says() -> None:

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from app.engine.draft_length import LONGEST, Constant, Heuristic, make_draft_length
+from app.engine.automatic import LONGEST, Automatic
+from app.engine.draft_length import Constant, DraftLength, Heuristic, make_draft_length
 from app.records import DraftSettings
 from tests.helpers.replies import emitted, reply
 from tests.helpers.sample_rounds import a_round
@@ -95,3 +96,24 @@ def test_which_schedule_is_made() -> None:
     assert isinstance(make_draft_length(DraftSettings(schedule="constant"), {}), Constant)
     assert isinstance(make_draft_length(DraftSettings(schedule="confidence"), {}), Constant)
     assert isinstance(make_draft_length(DraftSettings(schedule="heuristic", draft_length=0), {}), Constant)
+
+
+def test_an_automatic_length_is_kept_for_each_drafter() -> None:
+    learnt: dict[str, DraftLength] = {}
+    automatic = DraftSettings(schedule="automatic")
+    kept = make_draft_length(automatic, learnt)
+    assert isinstance(kept, Automatic)
+    assert make_draft_length(automatic, learnt) is kept
+    assert make_draft_length(DraftSettings(schedule="automatic", drafter="lookup"), learnt) is not kept
+    assert isinstance(
+        make_draft_length(DraftSettings(schedule="automatic", draft_length=0), learnt), Constant
+    )
+
+
+@pytest.mark.parametrize("drafter", ["assistant", "lookup", "hybrid"])
+def test_an_automatic_reply_is_the_plain_one(drafter: str) -> None:
+    pair = scripted_pair(ScriptedModel(TARGET, 6), ScriptedModel(ASSISTANT, 6))
+    plain = emitted(reply(pair, PROMPT, BUDGET, drafter="none"))
+    for _ in range(3):
+        assert emitted(reply(pair, PROMPT, BUDGET, drafter=drafter, schedule="automatic")) == plain
+    assert isinstance(pair.schedules[drafter], Automatic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLabel, QPlainTextEdit, QPushButton
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLabel, QPlainTextEdit, QPushButton, QToolButton
 from pytestqt.qtbot import QtBot
 
 from app.errors import UserFacingError
@@ -89,6 +89,88 @@ def test_every_setting_reaches_the_request(ready: Stage) -> None:
     assert (request.sampling.seed, request.max_new_tokens) == (12, 99)
     assert (request.draft.drafter, request.draft.draft_length) == ("lookup", 7)
     assert (request.draft.schedule, request.draft.rule) == ("heuristic", "sample-match")
+
+
+def choose(stage: Stage, name: str, choice: str) -> None:
+    box = stage.control(name, QComboBox)
+    box.setCurrentIndex(box.findData(choice))
+
+
+def test_the_rarer_settings_reach_the_request_too(ready: Stage) -> None:
+    values = {
+        "Min-p": 0.1,
+        "Typical-p": 0.9,
+        "Repetition penalty": 1.2,
+        "Presence penalty": -0.5,
+        "Frequency penalty": 0.3,
+        "Confidence": 0.25,
+        "Exit layer": 4,
+    }
+    for name, value in values.items():
+        ready.control(name, QDoubleSpinBox).setValue(value)
+    choose(ready, "Drafter", "early-exit")
+    choose(ready, "Schedule", "automatic")
+    write(ready, "Hi")
+    sampling, draft = ready.engine.requests[0].sampling, ready.engine.requests[0].draft
+    assert (sampling.min_p, sampling.typical_p, sampling.repetition_penalty) == (0.1, 0.9, 1.2)
+    assert (sampling.presence_penalty, sampling.frequency_penalty) == (-0.5, 0.3)
+    assert (draft.confidence_threshold, draft.exit_layer) == (0.25, 4)
+    assert (draft.drafter, draft.schedule) == ("early-exit", "automatic")
+
+
+def test_only_settings_that_have_an_effect_are_shown(ready: Stage) -> None:
+    names = {"Confidence", "Draft length", "Exit layer"}
+
+    def shown() -> set[str]:
+        return {name for name in names if not ready.control(name, QDoubleSpinBox).parentWidget().isHidden()}
+
+    assert shown() == {"Draft length"}
+    choose(ready, "Schedule", "confidence")
+    choose(ready, "Drafter", "early-exit")
+    assert shown() == names
+    choose(ready, "Schedule", "automatic")
+    assert shown() == {"Exit layer"}
+
+
+def test_a_number_that_switches_off_says_so(ready: Stage) -> None:
+    """D4: the threshold is a number, and its zero reads Off."""
+    choose(ready, "Schedule", "confidence")
+    field = ready.control("Confidence", QDoubleSpinBox)
+    field.setValue(0)
+    assert field.text() == "Off"
+    assert ready.settings.values["confidence_threshold"] == 0
+
+
+def test_the_rarer_sampling_settings_are_folded_until_wanted(ready: Stage, qtbot: QtBot) -> None:
+    field = ready.control("Min-p", QDoubleSpinBox)
+    assert not field.isVisible()
+    fold = next(b for b in ready.window.findChildren(QToolButton) if b.text() == "More sampling")
+    qtbot.mouseClick(fold, Qt.MouseButton.LeftButton)
+    assert field.isVisible()
+
+
+def test_two_sources_have_an_acceptance_each(ready: Stage) -> None:
+    write(ready, "How?")
+    copied = make_rounds((("A| b| c", "", " d"), ("", " e", " f")), source="lookup")
+    ready.engine.worker.rounds_arrived.emit(make_rounds(BICYCLE))
+    assert not [
+        label
+        for label in ready.window.findChildren(QLabel)
+        if label.text().startswith("assistant ") and label.isVisible()
+    ]
+    ready.engine.worker.rounds_arrived.emit(copied)
+    ready.engine.finish(copied)
+    QTest.qWait(300)  # figures change four times a second
+    (label,) = [each for each in ready.window.findChildren(QLabel) if "lookup 75 % of 4" in each.text()]
+    assert label.isVisible() and label.text().startswith("assistant ")
+
+
+def test_automatic_drafts_whatever_the_draft_length(ready: Stage) -> None:
+    ready.control("Draft length", QDoubleSpinBox).setValue(0)
+    choose(ready, "Schedule", "automatic")
+    assert badge(ready) == "Idle"
+    choose(ready, "Drafter", "none")
+    assert badge(ready) == "Off because no drafter is chosen"
 
 
 def test_a_reply_appears_round_by_round_and_ends_with_its_figures(ready: Stage) -> None:
