@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from app.engine.automatic import LONGEST, Automatic
 from app.records import DraftSettings, Round, Source
-
-LONGEST = 32
-"""No schedule drafts more: the wider forward pass would cost more than an unbroken run could save."""
 
 
 class DraftLength(Protocol):
@@ -58,7 +56,12 @@ class Heuristic:
 
 
 def make_draft_length(settings: DraftSettings, learnt: dict[str, DraftLength]) -> DraftLength:
-    """The schedule of `settings`. Under "confidence" the length is the most; the drafter itself stops earlier."""
+    """The schedule of `settings`; an automatic one is kept in `learnt`, by drafter, from one reply to the next.
+
+    Under "confidence" the length is the most; the drafter itself stops earlier.
+    """
+    if settings.schedule == "automatic":
+        return learnt.setdefault(settings.drafter, Automatic())
     if settings.schedule == "heuristic" and settings.draft_length > 0:
         return Heuristic(settings.draft_length)
     return Constant(settings.draft_length)

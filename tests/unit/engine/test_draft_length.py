@@ -105,9 +105,6 @@ def test_an_automatic_length_is_kept_for_each_drafter() -> None:
     assert isinstance(kept, Automatic)
     assert make_draft_length(automatic, learnt) is kept
     assert make_draft_length(DraftSettings(schedule="automatic", drafter="lookup"), learnt) is not kept
-    assert isinstance(
-        make_draft_length(DraftSettings(schedule="automatic", draft_length=0), learnt), Constant
-    )
 
 
 @pytest.mark.parametrize("drafter", ["assistant", "lookup", "hybrid"])
