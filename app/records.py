@@ -28,7 +28,7 @@ class PairSpec:
 
 @dataclass(frozen=True, slots=True)
 class PairSummary:
-    """A loaded pair in words, for the badge and the reports."""
+    """A loaded pair in words, for the badge and the reports; `notes` warn of what may disappoint."""
 
     target: str
     assistant: str | None
@@ -36,6 +36,7 @@ class PairSummary:
     dtype: str
     context_length: int
     decoder: Literal["fast", "transformers"] = "transformers"
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,8 @@ class TextView:
         kinds = {span.kind for each in trace.rounds for span in spans(each)}
         if self._styled and is_styled(self._notes) and kinds - {"plain"}:
             self._notes.write("  ".join(mark(kind, kind) for kind in MARKS if kind in kinds) + "\n")
+        for note in pair.notes:
+            self._notes.write(f"note: {visible(note)}\n")
         self._notes.write(figures(Statistics.of(trace.rounds), trace) + "\n")
 
 

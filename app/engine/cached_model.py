@@ -37,8 +37,9 @@ class CachedModel:
 
     @property
     def context_length(self) -> int:
-        """The longest sequence the model was made for, in tokens."""
-        return int(self.model.config.get_text_config().max_position_embeddings)
+        """The longest sequence the model was made for, in tokens; a million where its configuration names none."""
+        config = self.model.config.get_text_config()
+        return int(getattr(config, "max_position_embeddings", None) or 1_000_000)
 
     @property
     def vocabulary_size(self) -> int:

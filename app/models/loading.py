@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,15 +12,22 @@ from typing import Any
 
 import psutil
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging as transformers_logging
 
 from app.engine.cached_model import CachedModel, ModelPair
 from app.engine.fast_decoder import FastDecoder, arranged, make_fast
+from app.engine.stateful import StatefulModel
 from app.engine.text import ChatText
 from app.errors import Cancelled, UserFacingError
 from app.models import starter
-from app.models.pair import require_same_vocabulary
+from app.models.pair import Checkpoint, Shape, Verdict, count_parameters, is_stateful, judge, refusal, shape
 from app.records import PairSpec, PairSummary, Progress
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
@@ -32,32 +40,35 @@ def load_pair(spec: PairSpec, models: Path, stop: Event) -> Generator[Progress, 
     had or the two do not fit together, Cancelled when `stop` is set.
     """
     transformers_logging.disable_progress_bar()
-    target_folder = yield from _locate(spec.target, models, stop, starter.TARGET_NAME)
-    assistant_folder = None
+    target_folder, target = yield from _find(spec.target, models, stop, starter.TARGET_NAME)
+    assistant_folder = assistant = verdict = None
     if spec.assistant is not None:
-        assistant_folder = yield from _locate(spec.assistant, models, stop, starter.ASSISTANT_NAME)
+        assistant_folder, assistant = yield from _find(spec.assistant, models, stop, starter.ASSISTANT_NAME)
+        verdict = _judge(target, assistant)
     device = best_device()
     dtype = faster_dtype(device) if spec.dtype == "auto" else DTYPES[spec.dtype]
 
     yield Progress("Loading the target", 0.7)
-    tokenizer = _load_tokenizer(target_folder)
-    target = _with_cache(_load_model(target_folder, device, dtype))
+    writer = _load_cached(target_folder, target, device, dtype)
     _require_running(stop)
-    assistant = None
-    if assistant_folder is not None:
+    helper = None
+    if assistant_folder is not None and assistant is not None:
         yield Progress("Loading the assistant", 0.85)
-        require_same_vocabulary(tokenizer, _load_tokenizer(assistant_folder))
-        assistant = _with_cache(_load_model(assistant_folder, device, dtype))
+        helper = _load_cached(assistant_folder, assistant, device, dtype, writer)
         _require_running(stop)
     summary = PairSummary(
-        target=_name(spec.target, starter.TARGET_NAME),
-        assistant=None if spec.assistant is None else _name(spec.assistant, starter.ASSISTANT_NAME),
+        target=target.name,
+        assistant=None if assistant is None else assistant.name,
         device=device.type,
         dtype=str(dtype).removeprefix("torch."),
-        context_length=target.context_length,
-        decoder="fast" if isinstance(target, FastDecoder) else "transformers",
+        context_length=writer.context_length,
+        decoder="fast" if isinstance(writer, FastDecoder) else "transformers",
+        notes=_notes(verdict),
     )
-    pair = ModelPair(target, assistant, ChatText(tokenizer), _eos_ids(target.model, tokenizer), summary)
+    translates = assistant is not None and verdict is not None and verdict.kind == "other-tokenizer"
+    assistant_text = ChatText(assistant.tokenizer) if assistant is not None and translates else None
+    eos_ids = _eos_ids(writer.model, target.tokenizer)
+    pair = ModelPair(writer, helper, ChatText(target.tokenizer), eos_ids, summary, assistant_text)
     yield Progress("Warming up", 0.95)
     _warm_up(pair)
     return pair
@@ -111,8 +122,65 @@ def _locate(source: str, models: Path, stop: Event, starter_name: str) -> Genera
     return folder
 
 
+def _find(
+    source: str, models: Path, stop: Event, starter_name: str
+) -> Generator[Progress, None, tuple[Path, Checkpoint]]:
+    folder = yield from _locate(source, models, stop, starter_name)
+    return folder, _look_at(folder, _name(source, starter_name))
+
+
 def _name(source: str, starter_name: str) -> str:
     return starter_name if source == "starter" else Path(source).name
+
+
+def _look_at(folder: Path, name: str) -> Checkpoint:
+    """Everything about a checkpoint but its weights. Raises UserFacingError when it cannot write text."""
+    with _explained(name):
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        if not isinstance(config, dict):
+            raise ValueError("Its config.json holds no settings.")
+        if (reason := refusal(config, name)) is not None:
+            raise UserFacingError(f"{name} could not be loaded.", reason, "Choose a model that writes text.")
+        return Checkpoint(name, config, _load_tokenizer(folder), count_parameters(folder))
+
+
+def _judge(target: Checkpoint, assistant: Checkpoint) -> Verdict:
+    """Raises UserFacingError for a pair that cannot work."""
+    with _explained(assistant.name):
+        verdict = judge(target, assistant)
+    if verdict.kind == "refused":
+        raise UserFacingError(
+            "These two models cannot work together.",
+            verdict.reason,
+            f"Load {target.name} without an assistant, or choose another one.",
+        )
+    return verdict
+
+
+def _notes(verdict: Verdict | None) -> tuple[str, ...]:
+    """What the person should know of a pair that works: also that drafts are translated."""
+    if verdict is None:
+        return ()
+    return (verdict.reason, *verdict.notes) if verdict.kind == "other-tokenizer" else verdict.notes
+
+
+def _load_cached(
+    folder: Path,
+    seen: Checkpoint,
+    device: torch.device,
+    dtype: torch.dtype,
+    target: CachedModel | None = None,
+) -> CachedModel:
+    """The model behind the face that its shape needs; an assistant is told its target."""
+    kind = shape(seen.config)
+    if kind == "encoder-decoder" or (kind == "cross-attending decoder" and target is not None):
+        raise UserFacingError(
+            f"{seen.name} could not be loaded.",
+            "It is an encoder-decoder model, or reads one, which the engine does not run yet.",
+            "Choose a decoder-only model.",
+        )
+    model = _load_model(folder, device, dtype, kind)
+    return StatefulModel(model) if is_stateful(seen.config) else _with_cache(model)
 
 
 def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
@@ -123,10 +191,11 @@ def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         return tokenizer
 
 
-def _load_model(folder: Path, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
+def _load_model(folder: Path, device: torch.device, dtype: torch.dtype, kind: Shape) -> PreTrainedModel:
+    loader = AutoModelForSeq2SeqLM if kind == "encoder-decoder" else AutoModelForCausalLM
     with _explained(folder.name):
         model: Any
-        model, report = AutoModelForCausalLM.from_pretrained(
+        model, report = loader.from_pretrained(
             folder,
             dtype=dtype,
             local_files_only=True,
@@ -183,5 +252,5 @@ def _warm_up(pair: ModelPair) -> None:
     """One token through each model: the first pass allocates and chooses kernels, which no reply should wait for."""
     for model in (pair.target, pair.assistant):
         if model is not None:
-            model.forward([0], keep=1)
+            model.forward(model.begin([0]), keep=1)
             model.crop(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from enum import Enum
 
 from PySide6.QtCore import QSize, Slot
@@ -46,10 +47,14 @@ class PairBadge(QWidget):
     def show_pair(self, summary: PairSummary) -> None:
         self._names.setText(summary.target + (f"  +  {summary.assistant}" if summary.assistant else ""))
         self._names.show()
-        self._names.setToolTip(
+        details = (
             f"{summary.device.upper()}, {summary.dtype}, {summary.decoder} decoder, "
             f"context of {summary.context_length:,} tokens"
         )
+        # Names come from strangers' files, and a tool tip that looks like rich text would be shown as such.
+        tip = "<br>".join(html.escape(line) for line in (details, *summary.notes))
+        self._names.setToolTip(f"<qt>{tip}</qt>")
+        self._names.setAccessibleDescription("\n".join((details, *summary.notes)))
 
     def show_state(self, state: PairState, reason: str = "") -> None:
         self._bar.setVisible(state is PairState.LOADING)

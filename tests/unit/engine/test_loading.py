@@ -5,16 +5,27 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
 import pytest
 import torch
+from transformers import MambaConfig, MambaForCausalLM
 
 from app.engine.cached_model import ModelPair
+from app.engine.decoding import rounds
 from app.errors import Cancelled, UserFacingError
 from app.models.loading import load_pair
-from app.records import PairSpec, Progress
+from app.records import (
+    DraftSettings,
+    GenerationRequest,
+    Message,
+    PairSpec,
+    Progress,
+    SamplingSettings,
+    Trace,
+)
 from tests.helpers import tiny
 from tests.helpers.replies import emitted, plain, reply
 
@@ -201,17 +212,108 @@ def test_a_repositorys_own_code_never_runs(
     assert not trace.exists()
 
 
-def test_another_vocabulary_is_refused_with_the_number_of_differing_tokens(
-    checkpoint: Callable[..., Path],
-) -> None:
+def test_a_few_differing_ids_are_allowed_and_noted(checkpoint: Callable[..., Path]) -> None:
+    """P4"""
     target, assistant = checkpoint("big"), checkpoint("small")
     tokenizer = json.loads((assistant / "tokenizer.json").read_text())
     vocabulary = tokenizer["model"]["vocab"]
     vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
     (assistant / "tokenizer.json").write_text(json.dumps(tokenizer))
-    error = refusal(target, assistant)
-    assert "do not share a vocabulary" in error.title
-    assert error.detail.startswith("2 of 320 ")
+    _, pair = load(target, assistant)
+    assert pair.assistant_text is None
+    assert "2 token ids differ of 320" in pair.summary.notes[0]
+
+
+def test_an_assistant_with_another_tokenizer_brings_it_along(checkpoint: Callable[..., Path]) -> None:
+    """P3"""
+    target, assistant = checkpoint("big"), checkpoint("small")
+    tiny.other_tokenizer().save_pretrained(assistant)
+    _, pair = load(target, assistant)
+    assert pair.assistant_text is not None
+    assert pair.assistant_text.tokenizer.get_vocab() == tiny.other_tokenizer().get_vocab()
+    assert "slower" in pair.summary.notes[0]
+    expected = plain(tiny.pair(tiny.model("llama")), "The ships", 8)
+    assert emitted(reply(pair, "The ships", 8)) == expected
+
+
+def test_an_encoder_is_refused_before_its_weights_are_read(checkpoint: Callable[..., Path]) -> None:
+    """P1: the folder has none."""
+    target, assistant = checkpoint("big"), checkpoint("small")
+    (assistant / "model.safetensors").unlink()
+    config = {"model_type": "bert", "architectures": ["BertForMaskedLM"]}
+    (assistant / "config.json").write_text(json.dumps(config))
+    assert "small is an encoder (fill-in-the-blank) model" in refusal(target, assistant).detail
+
+
+@pytest.fixture
+def stateful(tmp_path: Path) -> Path:
+    """A Mamba checkpoint."""
+    config = MambaConfig(vocab_size=320, hidden_size=32, num_hidden_layers=2, state_size=4, eos_token_id=1)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        MambaForCausalLM(config).save_pretrained(tmp_path / "mamba")
+    tiny.tokenizer().save_pretrained(tmp_path / "mamba")
+    return tmp_path / "mamba"
+
+
+def test_a_stateful_model_writes_alone_and_again(stateful: Path) -> None:
+    """P8, against a model that reads the whole text for every token."""
+    _, pair = load(stateful)
+    prompt = pair.text.encode([Message("user", "The ships")])
+    ids = list(prompt)
+    for _ in range(6):
+        with torch.inference_mode():
+            ids.append(int(pair.target.model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+    assert plain(pair, "The ships", 6) == ids[len(prompt) :]
+    assert plain(pair, "The ships", 6) == ids[len(prompt) :], "the second turn starts from a clean state"
+    forked = replace(pair, target=pair.target.fork())
+    assert plain(forked, "The ships", 6) == ids[len(prompt) :]
+
+
+def test_a_stateful_model_is_refused_assistance(checkpoint: Callable[..., Path], stateful: Path) -> None:
+    """P8, before any weights are read."""
+    other = checkpoint("big")
+    for each in (stateful, other):
+        (each / "model.safetensors").unlink()
+    for target, assistant in ((stateful, other), (other, stateful)):
+        error = refusal(target, assistant)
+        assert "mamba keeps a running state" in error.detail
+        assert "without an assistant" in error.remedy
+
+
+def test_a_stateful_model_writes_variants(stateful: Path) -> None:
+    """P8: each sequence has a state of its own."""
+    _, pair = load(stateful)
+    messages = (Message("user", "The ships"),)
+    request = GenerationRequest(
+        messages, SamplingSettings(temperature=1.0), DraftSettings("none"), 6, num_variants=3
+    )
+    together = Trace(request, "match", tuple(rounds(pair, request, Event())))
+    alone = [Trace(each, "match", tuple(rounds(pair, each, Event()))).text for each in request.variants()]
+    assert list(together.texts) == alone
+
+
+def test_a_rollback_of_a_stateful_model_fails_in_words(stateful: Path) -> None:
+    """P8: it must not go on from nothing in silence, as after rejected candidates of prompt lookup."""
+    _, pair = load(stateful)
+    pair.target.forward([5, 6, 7])
+    pair.target.crop(2)
+    with pytest.raises(UserFacingError, match="take rejected tokens back"):
+        pair.target.forward([8])
+    assert pair.target.keep_prefix([5, 6]) == 0
+    pair.target.forward([5, 6])
+
+
+def test_an_assistant_larger_than_its_target_is_noted(checkpoint: Callable[..., Path]) -> None:
+    """P9, by the numbers in the files."""
+    _, pair = load(checkpoint("small", num_hidden_layers=1), checkpoint("big"))
+    weights = [
+        sum(each.numel() for each in model.model.parameters()) for model in (pair.target, pair.assistant)
+    ]
+    (note,) = pair.summary.notes
+    assert f"small ({weights[0]:,})" in note.replace("its target ", "")
+    assert f"big ({weights[1]:,} weights)" in note
+    assert load(checkpoint("big"), checkpoint("small", num_hidden_layers=1))[1].summary.notes == ()
 
 
 def test_a_padded_vocabulary_is_welcome(checkpoint: Callable[..., Path]) -> None:
