@@ -32,7 +32,10 @@ class CachedModel:
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
         self.tokens: list[int] = []
-        self._cache = DynamicCache()
+        self.cache = DynamicCache()
+        self.batches: bool | None = (
+            None  # whether several sequences can share a pass; None until it was tried
+        )
         self._first_layers: dict[int, CachedModel] = {}
 
     @property
@@ -55,7 +58,7 @@ class CachedModel:
         """
         input_ids = torch.tensor([ids], device=self.model.device)  # [1, len(ids)]
         try:
-            output = self.model(input_ids=input_ids, cache=self._cache, use_cache=True, logits_to_keep=keep)
+            output = self.model(input_ids=input_ids, cache=self.cache, use_cache=True, logits_to_keep=keep)
         except BaseException:
             # Some layers may hold the new keys and others not: nothing in the cache can be trusted now.
             self.crop(0)
@@ -63,13 +66,19 @@ class CachedModel:
         self.tokens.extend(ids)
         return widened(output.logits[0])
 
+    def together(
+        self, models: Sequence[CachedModel], feeds: Sequence[Sequence[int]], keep: int = 0
+    ) -> list[torch.Tensor]:
+        """What each of `models`, this one among them, gives for its part of `feeds`: here one after another."""
+        return [model.forward(ids, keep) for model, ids in zip(models, feeds, strict=True)]
+
     def crop(self, length: int) -> None:
         """Forgets everything behind the first `length` tokens; holds fewer already: does nothing."""
         surplus = len(self.tokens) - length
         if length == 0:
-            self._cache = DynamicCache()
+            self.cache = DynamicCache()
         elif surplus > 0:
-            self._cache.crop(-surplus)
+            self.cache.crop(-surplus)
         del self.tokens[length:]
 
     def keep_prefix(self, tokens: Sequence[int]) -> int:
@@ -86,7 +95,7 @@ class CachedModel:
         """Another sequence of the same model, which has read the same so far."""
         other = copy.copy(self)
         other.tokens = list(self.tokens)
-        other._cache = copy.deepcopy(self._cache)
+        other.cache = copy.deepcopy(self.cache)
         return other
 
     def first_layers(self, count: int) -> CachedModel:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,6 +27,9 @@ Linear = Callable[[torch.Tensor], torch.Tensor]
 
 TOLERANCES = {torch.float32: 1e-3, torch.bfloat16: 0.05}
 """How far the logits may be from transformers' (relative, in the Euclidean norm) and still be rounding."""
+
+Attention = Callable[[int, torch.Tensor], torch.Tensor]
+"""Layer index, queries, keys and values of the new tokens -> what they attend to [rows, heads * head_dim]."""
 
 SMALLEST_BUFFER = 512  # tokens; doubled as the sequence grows
 
@@ -73,43 +77,43 @@ class FastDecoder(CachedModel):
             values=nothing,
         )
 
-    @torch.inference_mode()
     def forward(self, ids: Sequence[int], keep: int = 0) -> torch.Tensor:
-        start, end = len(self.tokens), len(self.tokens) + len(ids)
-        self._reserve(end)
-        hidden = self._embeddings[torch.tensor(ids)]  # [rows, hidden]
-        mask = None if len(ids) == 1 else torch.ones(len(ids), end, dtype=torch.bool).tril(start)
-        for layer in self._layers:
-            hidden = hidden + self._attend(layer, self._normed(hidden, layer.norm), start, end, mask)
+        return self.together([self], [ids], keep)[0]
+
+    @torch.inference_mode()
+    def together(
+        self, models: Sequence[CachedModel], feeds: Sequence[Sequence[int]], keep: int = 0
+    ) -> list[torch.Tensor]:
+        """The tokens of all sequences go through the weights as one list; each attends to its own."""
+        readers = [model for model in models if isinstance(model, FastDecoder)]
+        passages = [reader._open(ids) for reader, ids in zip(readers, feeds, strict=True)]
+        hidden = self._embeddings[torch.tensor([token for ids in feeds for token in ids])]  # [rows, hidden]
+        lengths = [len(ids) for ids in feeds]
+        for index, layer in enumerate(self._layers):
+            qkv = torch.split(layer.qkv(self._normed(hidden, layer.norm)), lengths)
+            attended = [each(index, new) for each, new in zip(passages, qkv, strict=True)]
+            hidden = hidden + layer.output(torch.cat(attended) if len(attended) > 1 else attended[0])
             gate, up = layer.gate_up(self._normed(hidden, layer.mlp_norm)).chunk(2, dim=-1)
             hidden = hidden + layer.down(F.silu(gate) * up)
-        self.tokens.extend(ids)
-        return widened(self._head(self._normed(hidden[-keep:], self._norm)))
+        for reader, ids in zip(readers, feeds, strict=True):
+            reader.tokens.extend(ids)
+        kept = [rows[-keep:] for rows in torch.split(hidden, lengths)]
+        logits = widened(self._head(self._normed(torch.cat(kept) if len(kept) > 1 else kept[0], self._norm)))
+        return list(torch.split(logits, [len(rows) for rows in kept]))
 
-    def crop(self, length: int) -> None:
-        del self.tokens[length:]  # what is behind it in the buffers is overwritten
-
-    def fork(self) -> FastDecoder:
-        other = copy.copy(self)
-        other.tokens = list(self.tokens)
-        other._layers = [
-            replace(each, keys=each.keys.clone(), values=each.values.clone()) for each in self._layers
-        ]
-        return other
-
-    def _make_first_layers(self, count: int) -> FastDecoder:
-        other = copy.copy(self)
-        other.tokens, other._capacity = [], 0
-        other._layers = [
-            replace(each, keys=each.keys[:, :0], values=each.values[:, :0]) for each in self._layers[:count]
-        ]
-        return other
+    def _open(self, ids: Sequence[int]) -> Attention:
+        """Makes room for `ids` behind what was read, and returns how they attend."""
+        start, end = len(self.tokens), len(self.tokens) + len(ids)
+        self._reserve(end)
+        mask = None if len(ids) == 1 else torch.ones(len(ids), end, dtype=torch.bool).tril(start)
+        return partial(self._attend, start, end, mask)
 
     def _attend(
-        self, layer: Layer, normed: torch.Tensor, start: int, end: int, mask: torch.Tensor | None
+        self, start: int, end: int, mask: torch.Tensor | None, index: int, qkv: torch.Tensor
     ) -> torch.Tensor:
-        rows, turned = end - start, self._heads + self._kv_heads
-        qkv = layer.qkv(normed).view(rows, turned + self._kv_heads, self._head_dim)
+        """Attention of layer `index` for the tokens at start to end: qkv [rows, ...] -> [rows, heads * head_dim]."""
+        layer, turned = self._layers[index], self._heads + self._kv_heads
+        qkv = qkv.view(end - start, turned + self._kv_heads, self._head_dim)
         queries_keys = rotate(qkv[:, :turned], self._cos[start:end], self._sin[start:end])
         layer.keys[:, start:end] = queries_keys[:, self._heads :].transpose(0, 1)
         layer.values[:, start:end] = qkv[:, turned:].transpose(0, 1)
@@ -120,7 +124,28 @@ class FastDecoder(CachedModel):
             attn_mask=mask,
             enable_gqa=True,
         )  # [1, heads, rows, head_dim]
-        return layer.output(attended[0].transpose(0, 1).reshape(rows, -1))
+        return attended[0].transpose(0, 1).reshape(end - start, -1)
+
+    def crop(self, length: int) -> None:
+        del self.tokens[length:]  # what is behind it in the buffers is overwritten
+
+    def fork(self) -> FastDecoder:
+        filled = len(self.tokens)
+        other = copy.copy(self)
+        other.tokens, other._capacity = list(self.tokens), filled
+        other._layers = [
+            replace(each, keys=each.keys[:, :filled], values=each.values[:, :filled]) for each in self._layers
+        ]
+        other._reserve(filled + 1)  # into buffers of its own
+        return other
+
+    def _make_first_layers(self, count: int) -> FastDecoder:
+        other = copy.copy(self)
+        other.tokens, other._capacity = [], 0
+        other._layers = [
+            replace(each, keys=each.keys[:, :0], values=each.values[:, :0]) for each in self._layers[:count]
+        ]
+        return other
 
     def _normed(self, hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(hidden, (hidden.shape[-1],), weight, self._eps)

@@ -56,8 +56,8 @@ class StatefulModel(CachedModel):
     def _step(self, ids: Sequence[int]) -> torch.Tensor:
         """Logits [len(ids), vocab]. Behind a state only one token at a time: more would start from a fresh one."""
         input_ids = torch.tensor([ids], device=self.model.device)
-        output = self.model(input_ids=input_ids, use_cache=True, **{self._keyword: self._cache})
-        self._cache = output[self._keyword]
+        output = self.model(input_ids=input_ids, use_cache=True, **{self._keyword: self.cache})
+        self.cache = output[self._keyword]
         logits: torch.Tensor = output.logits[0]
         return logits
 
@@ -66,4 +66,4 @@ class StatefulModel(CachedModel):
         self._keyword = "state" if self.model.config.model_type == "rwkv" else "cache"
         without_cache = self.model.config.model_type in ("rwkv", "xlstm")  # they make their own
         fresh: Any = None if without_cache else DynamicCache(config=self.model.config)
-        self._cache = fresh
+        self.cache = fresh
