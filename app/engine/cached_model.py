@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import torch
-from transformers import DynamicCache
+from transformers import Cache, DynamicCache
 
-from app.engine.drafters.early_exit import first_layers
+from app.engine.drafters.early_exit import first_layers, layers_of
 from app.records import PairSummary
 
 if TYPE_CHECKING:
@@ -29,10 +29,13 @@ class CachedModel:
     the window.
     """
 
+    can_roll_back = True
+    """Whether tokens can be taken back, as every rejection asks for."""
+
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
         self.tokens: list[int] = []
-        self.cache = DynamicCache()
+        self.cache = self._make_cache()
         self.batches: bool | None = (
             None  # whether several sequences can share a pass; None until it was tried
         )
@@ -49,6 +52,11 @@ class CachedModel:
         """The width of the logits: the tokenizer's vocabulary, and often some padding."""
         return int(self.model.config.get_text_config().vocab_size)
 
+    @property
+    def num_layers(self) -> int:
+        """How many layers write text."""
+        return len(layers_of(self.model)[1])
+
     @torch.inference_mode()
     def forward(self, ids: Sequence[int], keep: int = 0) -> torch.Tensor:
         """Reads `ids` behind what is cached and returns the logits [keep or len(ids), vocab].
@@ -58,13 +66,22 @@ class CachedModel:
         """
         input_ids = torch.tensor([ids], device=self.model.device)  # [1, len(ids)]
         try:
-            output = self.model(input_ids=input_ids, cache=self.cache, use_cache=True, logits_to_keep=keep)
+            logits = self._pass(input_ids, keep)
         except BaseException:
             # Some layers may hold the new keys and others not: nothing in the cache can be trusted now.
             self.crop(0)
             raise
         self.tokens.extend(ids)
-        return widened(output.logits[0])
+        return widened(logits[0])
+
+    def _pass(self, input_ids: torch.Tensor, keep: int) -> torch.Tensor:
+        """Runs the model on new tokens [1, rows]; logits [1, keep or rows, vocab]."""
+        output = self.model(input_ids=input_ids, cache=self.cache, use_cache=True, logits_to_keep=keep)
+        logits: torch.Tensor = output.logits
+        return logits
+
+    def _make_cache(self) -> Cache:
+        return DynamicCache()
 
     def together(
         self, models: Sequence[CachedModel], feeds: Sequence[Sequence[int]], keep: int = 0
@@ -76,7 +93,7 @@ class CachedModel:
         """Forgets everything behind the first `length` tokens; holds fewer already: does nothing."""
         surplus = len(self.tokens) - length
         if length == 0:
-            self.cache = DynamicCache()
+            self.cache = self._make_cache()
         elif surplus > 0:
             self.cache.crop(-surplus)
         del self.tokens[length:]

@@ -78,12 +78,20 @@ def read_prompts(replies: Sequence[Reply], stop: Event, report: Report) -> None:
 
 def with_drafting_model(pair: ModelPair, draft: DraftSettings) -> ModelPair:
     """The pair whose assistant is the model that drafts: under early exit a part of the target, or none."""
-    if not draft.drafts or draft.drafter == "lookup":
+    if not draft.drafts:
+        return replace(pair, assistant=None)
+    for each in (pair.target, pair.assistant):
+        if each is not None and not each.can_roll_back:
+            raise UserFacingError(
+                "This pair can only write without drafts.",
+                "A model with a running state cannot take rejected tokens back.",
+                "Choose the drafter none.",
+            )
+    if draft.drafter == "lookup":
         return replace(pair, assistant=None)
     if draft.drafter == "early-exit":
-        return replace(
-            pair, assistant=pair.target.first_layers(num_exit_layers(pair.target.model, draft.exit_layer))
-        )
+        count = num_exit_layers(pair.target.num_layers, draft.exit_layer)
+        return replace(pair, assistant=pair.target.first_layers(count))
     if pair.assistant is None:
         raise UserFacingError(
             "No assistant is loaded.", "", "Load a pair with an assistant, or choose another drafter."

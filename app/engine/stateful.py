@@ -18,6 +18,8 @@ class StatefulModel(CachedModel):
     Behind such a crop the sequence must be read again from its start, as `keep_prefix` sees to.
     """
 
+    can_roll_back = False
+
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__(model)
         self._is_lost = False

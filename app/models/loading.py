@@ -22,6 +22,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from app.engine.cached_model import CachedModel, ModelPair
+from app.engine.encoder_decoder import with_source
 from app.engine.fast_decoder import FastDecoder, arranged, make_fast
 from app.engine.stateful import StatefulModel
 from app.engine.text import ChatText
@@ -173,13 +174,9 @@ def _load_cached(
 ) -> CachedModel:
     """The model behind the face that its shape needs; an assistant is told its target."""
     kind = shape(seen.config)
-    if kind == "encoder-decoder" or (kind == "cross-attending decoder" and target is not None):
-        raise UserFacingError(
-            f"{seen.name} could not be loaded.",
-            "It is an encoder-decoder model, or reads one, which the engine does not run yet.",
-            "Choose a decoder-only model.",
-        )
     model = _load_model(folder, device, dtype, kind)
+    if kind == "encoder-decoder" or (kind == "cross-attending decoder" and target is not None):
+        return with_source(model, target)
     return StatefulModel(model) if is_stateful(seen.config) else _with_cache(model)
 
 

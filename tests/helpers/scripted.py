@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import cache
-from types import SimpleNamespace
 
 import torch
 
@@ -54,10 +53,10 @@ class ScriptedModel(CachedModel):
     def crop(self, length: int) -> None:
         del self.tokens[length:]
 
-    def exits_to(self, shallow: ScriptedModel, num_layers: int = 3) -> None:
+    num_layers = 3
+
+    def exits_to(self, shallow: ScriptedModel) -> None:
         """Makes `shallow` what an early exit drafts with, whatever layer it leaves at."""
-        config = SimpleNamespace(get_text_config=lambda: SimpleNamespace(num_hidden_layers=num_layers))
-        self.model = SimpleNamespace(config=config)  # type: ignore[assignment]
         self.first_layers = lambda count: shallow  # type: ignore[method-assign]
 
     def fork(self) -> ScriptedModel:

@@ -9,20 +9,33 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import (
+    BartConfig,
+    BartForCausalLM,
+    BartForConditionalGeneration,
     Gemma2Config,
     Gemma2ForCausalLM,
     Gemma3ForCausalLM,
     Gemma3TextConfig,
     GPT2Config,
     GPT2LMHeadModel,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    OPTConfig,
+    OPTForCausalLM,
+    PhiConfig,
+    PhiForCausalLM,
     PreTrainedModel,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
 )
 
 from app.engine.cached_model import CachedModel, ModelPair
@@ -56,11 +69,16 @@ SHAPE = {
     "head_dim": 8,
     "max_position_embeddings": 512,
 }
+WITHOUT_HEAD_DIM = {key: value for key, value in SHAPE.items() if key != "head_dim"}
 SPREAD = {"initializer_range": 0.1}
 KINDS: dict[str, tuple[type, type, dict[str, Any]]] = {
     "llama": (LlamaConfig, LlamaForCausalLM, SHAPE),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM, SHAPE),
     "mistral-sliding": (MistralConfig, MistralForCausalLM, {**SHAPE, "sliding_window": 8}),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM, SHAPE),
+    "phi": (PhiConfig, PhiForCausalLM, WITHOUT_HEAD_DIM),
+    "gpt-neox": (GPTNeoXConfig, GPTNeoXForCausalLM, WITHOUT_HEAD_DIM),
+    "opt": (OPTConfig, OPTForCausalLM, {**SHAPE, "ffn_dim": 48, "word_embed_proj_dim": 32}),
     "gpt2": (GPT2Config, GPT2LMHeadModel, {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512}),
     "gemma2-sliding": (Gemma2Config, Gemma2ForCausalLM, {**SHAPE, "sliding_window": 8}),
     "gemma3-sliding": (
@@ -69,6 +87,40 @@ KINDS: dict[str, tuple[type, type, dict[str, Any]]] = {
         {**SHAPE, "sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]},
     ),
 }
+T5_SHAPE = {
+    "d_model": 32,
+    "d_kv": 8,
+    "d_ff": 48,
+    "num_layers": 3,
+    "num_decoder_layers": 3,
+    "num_heads": 4,
+    "decoder_start_token_id": 0,
+    "initializer_factor": 0.5,
+}
+BART_SHAPE = {
+    "d_model": 32,
+    "encoder_layers": 3,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "max_position_embeddings": 128,
+    "decoder_start_token_id": 1,
+    "forced_eos_token_id": None,
+    "init_std": 0.2,
+}
+WITH_SOURCE: dict[str, tuple[type, type, dict[str, Any]]] = {
+    "t5": (T5Config, T5ForConditionalGeneration, T5_SHAPE),
+    "t5-gated": (
+        T5Config,
+        T5ForConditionalGeneration,
+        {**T5_SHAPE, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+    ),
+    "bart": (BartConfig, BartForConditionalGeneration, BART_SHAPE),
+    "bart-forced": (BartConfig, BartForConditionalGeneration, {**BART_SHAPE, "forced_bos_token_id": 0}),
+}
+"""Encoder-decoder models, with as many layers in the encoder as in the decoder: generate() asks for that."""
 
 
 @cache
@@ -128,17 +180,40 @@ def _wrapped(made: Tokenizer, template: str | None) -> PreTrainedTokenizerFast:
     )
 
 
-def model(kind: str, seed: int = 0, **changes: int) -> PreTrainedModel:
-    """An untrained model of one of KINDS; the same seed gives the same weights.
+TALKATIVE = {"t5": 11, "t5-gated": 3, "bart": 4, "bart-forced": 4}
+"""Seeds of models that say more than one token on end."""
+
+
+def model(kind: str, seed: int | None = None, **changes: int) -> PreTrainedModel:
+    """An untrained model of one of KINDS or WITH_SOURCE; the same seed gives the same weights.
 
     Made without touching the state of the global random numbers.
     """
-    config_class, model_class, shape = KINDS[kind]
+    config_class, model_class, shape = (KINDS | WITH_SOURCE)[kind]
     ids = {"vocab_size": len(tokenizer()), "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(TALKATIVE.get(kind, 0) if seed is None else seed)
         made: PreTrainedModel = model_class(config_class(**{**ids, **SPREAD, **shape, **changes}))
+        if kind in WITH_SOURCE:
+            _loosen(made, 0.8 if kind.startswith("t5") else 0.2)
     return made.double().eval()
+
+
+def _loosen(made: PreTrainedModel, spread: float) -> None:
+    """Larger weights around tied embeddings, without which such a model says one token on end."""
+    with torch.no_grad():
+        for name, weight in made.named_parameters():
+            if weight.dim() == 2 and "shared" not in name and "embed_tokens" not in name:
+                weight.copy_(spread * (2 if "positions" in name else 1) * torch.randn(weight.shape))
+
+
+def decoder_of(original: PreTrainedModel) -> PreTrainedModel:
+    """The decoder of a BART model by itself: it needs another model's encoder to read the source."""
+    settings = original.config.to_dict() | {"is_decoder": True, "is_encoder_decoder": False}
+    alone: PreTrainedModel = BartForCausalLM(BartConfig(**settings, add_cross_attention=True))
+    alone.model.decoder.load_state_dict(original.model.decoder.state_dict())
+    alone.lm_head.load_state_dict(original.lm_head.state_dict())
+    return alone.double().eval()
 
 
 def noisy(original: PreTrainedModel, amount: float, seed: int = 1) -> PreTrainedModel:

@@ -19,38 +19,44 @@ if TYPE_CHECKING:
 Module = TypeVar("Module", bound=nn.Module)
 
 
-def num_exit_layers(model: PreTrainedModel, asked: int) -> int:
-    """How many layers draft: `asked`, or a third of the model's when that is 0.
+def num_exit_layers(num_layers: int, asked: int) -> int:
+    """How many of the target's layers draft: `asked`, or a third of them when that is 0.
 
-    Raises UserFacingError when the model has no more layers than that.
+    Raises UserFacingError when the target has no more layers than that.
     """
-    layers = int(model.config.get_text_config().num_hidden_layers)
-    if asked >= layers or layers < 2:
+    if asked >= num_layers or num_layers < 2:
         raise UserFacingError(
-            f"The target has {layers} layers, and an early exit must leave out at least one of them.",
+            f"The target has {num_layers} layers, and an early exit must leave out at least one of them.",
             "",
-            f"Choose an exit layer from 1 to {layers - 1}." if layers > 1 else "Choose another drafter.",
+            f"Choose an exit layer from 1 to {num_layers - 1}."
+            if num_layers > 1
+            else "Choose another drafter.",
         )
-    return asked or max(1, layers // 3)
+    return asked or max(1, num_layers // 3)
+
+
+def layers_of(model: PreTrainedModel) -> tuple[str, nn.ModuleList]:
+    """The layers that write text, and where they are: of lists of modules in the decoder the outermost, longest."""
+    decoder = model.get_decoder()
+    inside = {id(module) for module in decoder.modules()}
+    lists = [
+        (name, module)
+        for name, module in model.named_modules()
+        if isinstance(module, nn.ModuleList) and id(module) in inside
+    ]
+    return min(lists, key=lambda item: (item[0].count("."), -len(item[1])))
 
 
 def first_layers(model: PreTrainedModel, count: int) -> PreTrainedModel:
     """A model of the first `count` layers of `model`, which stays as it is. All weights are shared."""
-    layers = int(model.config.get_text_config().num_hidden_layers)
-    path = next(
-        name
-        for name, module in model.named_modules()
-        if isinstance(module, nn.ModuleList) and len(module) == layers
-    )
+    path, layers = layers_of(model)
     made = parent = _by_reference(model)
     *way, last = path.split(".")
     for name in way:
         child = _by_reference(parent.get_submodule(name))
         parent.add_module(name, child)
         parent = child
-    blocks = parent.get_submodule(last)
-    assert isinstance(blocks, nn.ModuleList)
-    parent.add_module(last, blocks[:count])
+    parent.add_module(last, layers[:count])
     return made
 
 

@@ -1,7 +1,7 @@
 """Greedy assisted text equals plain text equals transformers' generate(), token for token, in float64.
 
-Tiny models of six families, three of them with a sliding window shorter than the prompt (D8); assistants
-that agree in part, always, and never; lookups that find something.
+Every drafter under every schedule on tiny models of every family, three of them with a sliding window shorter
+than the prompt (D8); assistants that agree in part, always, and never; lookups that find something.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tests.helpers.scripted import ScriptedModel, last_two_tokens, recited, scri
 
 PROMPT = "The ships count the lighthouse, and the ships"
 LENGTH = 40
-DRAFTERS = ("assistant", "lookup")
-DRAFT_LENGTHS = (1, 3, 8)
-SCHEDULES = ("constant", "heuristic")
+DRAFTERS = ("assistant", "lookup", "hybrid", "early-exit")
+DRAFT_LENGTHS = (1, 4)
+SCHEDULES = ("constant", "heuristic", "confidence", "automatic")
 
 
 @cache
@@ -59,7 +59,8 @@ def test_assisted_text_is_what_generate_writes(kind: str, drafter: str) -> None:
         assert emitted(finished) == generated(kind), f"{draft_length} {schedule}"
         judged += count(finished, "num_judged")
         accepted += count(finished, "num_accepted")
-    assert 0 < accepted < judged, "some candidates stood and some were rejected"
+    assert accepted < judged, "some were rejected"
+    assert accepted > 0 or drafter == "early-exit", "some stood; untrained first layers need not agree"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in tiny.KINDS if kind.endswith("sliding")])

@@ -245,6 +245,40 @@ def test_an_encoder_is_refused_before_its_weights_are_read(checkpoint: Callable[
     assert "small is an encoder (fill-in-the-blank) model" in refusal(target, assistant).detail
 
 
+@pytest.mark.parametrize("kind", ["t5", "bart"])
+def test_encoder_decoder_pairs_load_and_write(kind: str, tmp_path: Path) -> None:
+    target = tiny.model(kind)
+    for name, model in {"big": target, "small": tiny.noisy(target, 0.1)}.items():
+        model.save_pretrained(tmp_path / name)
+        tiny.tokenizer(None).save_pretrained(tmp_path / name)
+    _, pair = load(tmp_path / "big", tmp_path / "small")
+    alone = load(tmp_path / "big")[1]
+    finished = reply(pair, "The ships", 12, draft_length=3)
+    assert emitted(finished) == plain(alone, "The ships", 12)
+    assert any(each.candidates for each in finished)
+
+
+def test_a_decoder_that_reads_the_targets_encoder_loads(tmp_path: Path) -> None:
+    """P7"""
+    target = tiny.model("bart")
+    for name, model in {"big": target, "small": tiny.decoder_of(target)}.items():
+        model.save_pretrained(tmp_path / name)
+        tiny.tokenizer(None).save_pretrained(tmp_path / name)
+    _, pair = load(tmp_path / "big", tmp_path / "small")
+    finished = reply(pair, "The ships", 12, draft_length=3)
+    assert sum(each.num_accepted for each in finished) == sum(each.num_judged for each in finished) > 0
+
+
+@pytest.mark.parametrize("drafter", ["lookup", "early-exit"])
+def test_a_stateful_model_is_refused_drafts_of_any_kind(drafter: str, stateful: Path) -> None:
+    """P8: before anything is read, with what to do instead."""
+    _, pair = load(stateful)
+    with pytest.raises(UserFacingError, match="only write without drafts") as caught:
+        reply(pair, "The ships", 6, drafter=drafter)
+    assert "none" in caught.value.remedy
+    assert pair.target.tokens == []
+
+
 @pytest.fixture
 def stateful(tmp_path: Path) -> Path:
     """A Mamba checkpoint."""
