@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 
+from app.engine.recording import entropy, largest
 from app.engine.sampling import Sampler
 from app.records import Alternatives, Round, SamplingSettings
 from tests.helpers.replies import emitted, reply
@@ -109,3 +111,20 @@ def test_they_are_frozen_and_plain() -> None:
     first, *_ = finished_reply()
     assert isinstance(first.alternatives[0], Alternatives)
     assert hash(first) is not None
+
+
+@pytest.mark.parametrize("vocab", [64 * 5, 64 * 40, 1000, 50])
+@pytest.mark.parametrize("kind", ["random", "equal", "one", "falling"])
+def test_the_largest_and_the_entropy_are_those_of_a_search_everywhere(kind: str, vocab: int) -> None:
+    generator = torch.Generator().manual_seed(vocab)
+    rows = {
+        "random": torch.randn(3, vocab, generator=generator).softmax(-1),
+        "equal": torch.full((3, vocab), 1 / vocab),
+        "one": torch.eye(vocab)[[0, 7, vocab - 1]],
+        "falling": (-torch.arange(vocab).float()).softmax(-1).expand(3, -1),
+    }[kind].contiguous()
+    values, places = largest(rows, 5)
+    assert torch.equal(values, rows.topk(5).values)
+    assert torch.equal(rows.gather(1, places), values)
+    assert all(len(set(each)) == 5 for each in places.tolist())
+    assert torch.allclose(entropy(rows), torch.special.entr(rows).sum(-1), atol=1e-5)
