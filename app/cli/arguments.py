@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -127,11 +128,14 @@ def _text(text: str) -> str:
 def _bias(text: str) -> tuple[int, float]:
     token, _, bias = text.partition("=")
     try:
-        return int(token), float(bias)
+        pair = int(token), float(bias)
     except ValueError:
+        pair = -1, math.nan
+    if pair[0] < 0 or not math.isfinite(pair[1]):
         raise argparse.ArgumentTypeError(
             f"{text!r} is no token id and number: write it as in --logit-bias 42=-5"
-        ) from None
+        )
+    return pair
 
 
 def _number_of_variants(text: str) -> int:

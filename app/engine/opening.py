@@ -24,7 +24,7 @@ from app.engine.reply import Reply
 from app.engine.rules import choose_rule, make_verifier
 from app.engine.sampling import Sampler, keyed_noise
 from app.errors import UserFacingError
-from app.records import DraftSettings, GenerationRequest, Progress
+from app.records import DraftSettings, GenerationRequest, Progress, SamplingSettings
 
 PREFILL_CHUNK = 128
 """Prompt tokens per forward pass of the prefill: between two of them Stop is looked at."""
@@ -111,6 +111,7 @@ def spread_pair(pair: ModelPair, count: int) -> list[ModelPair]:
 
 def make_reply(pair: ModelPair, request: GenerationRequest, prompt: Sequence[int], variant: int = 0) -> Reply:
     """A reply that has written nothing yet, nor read anything of its prompt."""
+    _require_tokens(request.sampling, pair.target.vocabulary_size)
     sequence = pair.target.begin(prompt)
     if pair.assistant is not None:
         pair.assistant.begin(prompt)
@@ -133,6 +134,17 @@ def make_reply(pair: ModelPair, request: GenerationRequest, prompt: Sequence[int
         ),
         recorder=Recorder(pair.text, request.alternatives, variant),
     )
+
+
+def _require_tokens(sampling: SamplingSettings, vocabulary_size: int) -> None:
+    """Raises UserFacingError for a logit bias on a token that the target does not have."""
+    for token, _ in sampling.logit_bias:
+        if not 0 <= token < vocabulary_size:
+            raise UserFacingError(
+                f"There is no token {token}.",
+                "A logit bias names it.",
+                f"The target's tokens are 0 to {vocabulary_size - 1:,}.",
+            )
 
 
 def make_drafter(pair: ModelPair, request: GenerationRequest, sampler: Sampler) -> Drafter:

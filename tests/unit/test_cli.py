@@ -110,6 +110,7 @@ def test_options_reach_the_request() -> None:
         ("--variants", "9", "1 to 8"),
         ("--stop", "", "cannot be empty"),
         ("--logit-bias", "x=1", "42=-5"),
+        ("--logit-bias", "3=nan", "42=-5"),
     ],
 )
 def test_a_wrong_value_is_refused_with_what_is_allowed(

@@ -11,6 +11,7 @@ import torch
 
 from app.engine.cached_model import ModelPair
 from app.engine.sampling import Sampler
+from app.errors import UserFacingError
 from app.records import Message, SamplingSettings
 from tests.helpers import tiny
 from tests.helpers.replies import count, emitted, plain, reply
@@ -153,3 +154,10 @@ def test_sample_and_match_is_plain_sampling_with_every_control(drafter: str) -> 
     )
     assert emitted(finished) == plain(scripted, "1 2 3 1 2 0 1 2", 40, **settings)
     assert 0 < count(finished, "num_accepted") < count(finished, "num_judged")
+
+
+@pytest.mark.parametrize("token", [-1, 10**6])
+def test_a_bias_on_a_token_that_does_not_exist_is_refused(token: int) -> None:
+    with pytest.raises(UserFacingError, match="no token") as caught:
+        reply(pair(), PROMPT, 4, logit_bias=((token, 1.0),))
+    assert caught.value.remedy
