@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app.engine.cached_model import ModelPair
+from app.engine.cached_model import CachedModel, ModelPair
 from app.records import Message
 from tests.helpers import tiny
 from tests.helpers.replies import candidates, count, emitted, plain, reply
@@ -61,6 +61,18 @@ def test_assisted_text_is_what_generate_writes(kind: str, drafter: str) -> None:
         accepted += count(finished, "num_accepted")
     assert accepted < judged, "some were rejected"
     assert accepted > 0 or drafter == "early-exit", "some stood; untrained first layers need not agree"
+
+
+@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_an_assistant_with_another_tokenizer(kind: str, schedule: str) -> None:
+    """Its drafts are translated, and the text is still the target's."""
+    own = tiny.other_tokenizer()
+    target, assistant = CachedModel(tiny.model(kind)), CachedModel(tiny.model("llama", vocab_size=len(own)))
+    pair = tiny.pair_of_two_tokenizers(target, assistant, own)
+    finished = reply(pair, PROMPT, LENGTH, draft_length=3, schedule=schedule)
+    assert emitted(finished) == generated(kind)
+    assert any(each.candidates for each in finished)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in tiny.KINDS if kind.endswith("sliding")])
