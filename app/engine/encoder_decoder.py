@@ -58,7 +58,11 @@ class _ReadsASource(CachedModel):
         self._source: list[int] | None = None
 
     def begin(self, prompt: Sequence[int]) -> list[int]:
-        """Reads `prompt` as the source text; the reply is written behind the tokens that every reply starts with."""
+        """Reads `prompt` as the source text; the reply is written behind the tokens that every reply starts with.
+
+        A token that the model's settings force at its longest output is not forced: a token budget cuts a reply,
+        it does not end it.
+        """
         if self._source != list(prompt):
             self._encoded = self.encoder.read(prompt)  # [1, len(prompt), width]
             self._source = list(prompt)
