@@ -49,12 +49,13 @@ class RaggedCache(Cache):  # type: ignore[misc]  # transformers' types are not r
             [each.expand(count, -1, -1, -1).clone() for each in (layer.keys, layer.values)]
             for layer in lone.layers
         ]
+        self._count = count
         self._rows = torch.arange(count)[:, None]  # of the next pass, each [passing, 1]
         self._slots = self._rows  # where its tokens go, [passing, width]
         self._length = 0  # of the longest row, its tokens included
 
     def aim(self, rows: torch.Tensor, slots: torch.Tensor) -> None:
-        """Says where the next pass writes: its `rows` [passing], and each token's place [passing, width]."""
+        """Says where the next pass writes: its `rows` [passing], ascending, and `slots` [passing, width]."""
         self._rows, self._slots, self._length = rows[:, None], slots, int(slots.max()) + 1
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
@@ -63,7 +64,12 @@ class RaggedCache(Cache):  # type: ignore[misc]  # transformers' types are not r
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any) -> Any:
         """Writes [passing, kv_heads, width, head_dim] and returns all of these rows up to the longest."""
+        if layer_idx == len(self._buffers):  # the lone model had read nothing
+            self._buffers.append([self._empty(new) for new in (keys, values)])
         return tuple(self._write(layer_idx, which, new) for which, new in enumerate((keys, values)))
+
+    def _empty(self, new: torch.Tensor) -> torch.Tensor:
+        return new.new_empty(self._count, new.shape[1], 0, new.shape[3])
 
     def _write(self, layer: int, which: int, new: torch.Tensor) -> torch.Tensor:
         buffer = self._buffers[layer][which]
@@ -150,8 +156,15 @@ class Batch:
 def can_batch(model: CachedModel) -> bool:
     """Whether rows of a batch get the logits that each gets alone; tried out once for every model."""
     if model.batches is None:
-        model.batches = _agrees(model.fork())
+        model.batches = _is_masked_here(model) and _agrees(model.fork())
     return model.batches
+
+
+def _is_masked_here(model: CachedModel) -> bool:
+    """Whether `Batch` knows what every layer sees: other limits (chunks, GPT-Neo's) may lie beyond the trial."""
+    config = model.model.config.get_text_config()
+    kinds = getattr(config, "layer_types", None) or getattr(config, "attention_layers", None) or ()
+    return {"full_attention", "sliding_attention"}.issuperset(kinds)
 
 
 def _agrees(probe: CachedModel) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import GPTNeoConfig, GPTNeoForCausalLM, Llama4ForCausalLM, Llama4TextConfig
 
 from app.engine import batch
 from app.engine.batch import Batch, BatchRow, can_batch, spread
@@ -17,6 +18,7 @@ from app.engine.cached_model import CachedModel, ModelPair
 from app.engine.decoding import rounds, rounds_of
 from app.engine.fast_decoder import FastDecoder
 from app.engine.stats import Statistics
+from app.engine.text import ChatText
 from app.records import GenerationRequest, Round, Trace
 from tests.helpers import tiny
 from tests.helpers.replies import emitted, plain, reply, request
@@ -127,6 +129,18 @@ def test_each_variant_has_figures_of_its_own_and_shared_seconds_add_up() -> None
     assert Statistics.of(finished).num_emitted == 80
 
 
+def test_padding_at_the_end_of_the_context_asks_for_no_position_beyond_it() -> None:
+    target = tiny.model("gpt2", n_positions=24)
+    lone = CachedModel(target)
+    lone.forward([5, 6])
+    long, short = spread(lone, 2)
+    assert isinstance(long, BatchRow)
+    long.forward(range(10, 31))
+    found = long.together([long, short], [[7], [31, 32, 33, 34]])
+    for text, logits in zip(([5, 6, *range(10, 31), 7], [5, 6, 31, 32, 33, 34]), found, strict=True):
+        assert torch.allclose(CachedModel(target).forward(text)[-len(logits) :], logits)
+
+
 def test_all_rows_share_one_pass_of_each_model(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = fresh("llama")
     can_batch(pair.target), can_batch(pair.assistant)  # type: ignore[arg-type]
@@ -195,6 +209,48 @@ def test_a_wrong_shared_pass_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None
     whole = Batch._mask
     monkeypatch.setattr(Batch, "_mask", lambda self, seen: whole(self, torch.ones_like(seen)))
     assert not can_batch(CachedModel(tiny.model("llama")))
+
+
+LIMITED = {
+    "gpt-neo": (
+        GPTNeoConfig,
+        GPTNeoForCausalLM,
+        {"num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]], "window_size": 16},
+    ),
+    "llama4": (
+        Llama4TextConfig,
+        Llama4ForCausalLM,
+        tiny.SHAPE
+        | {"layer_types": ["chunked_attention", "full_attention"], "attention_chunk_size": 16}
+        | {"intermediate_size_mlp": 48, "num_local_experts": 2},
+    ),
+}
+"""Layers that limit what they see in other ways, beyond the few tokens that are tried out."""
+
+
+@pytest.mark.parametrize("kind", LIMITED)
+def test_other_limits_of_what_a_layer_sees_are_kept_by_every_row(kind: str) -> None:
+    """In float32: in float64 such a model's own mask and ours overflow together, which refuses the batch too."""
+    config_class, model_class, shape = LIMITED[kind]
+    sizes = {"vocab_size": len(tiny.tokenizer()), "hidden_size": 32, "max_position_embeddings": 512}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        made = model_class(config_class(**{**sizes, **shape, "initializer_range": 0.3}))
+    pair = tiny.pair(made.float().eval())
+    requests = requests_for("none")
+    for asked, finished in zip(requests, together(pair, requests), strict=True):
+        assert emitted(finished) == emitted(rounds(pair, asked, Event()))
+
+
+@pytest.mark.parametrize("drafter", ["assistant", "lookup", "none"])
+def test_variants_of_a_prompt_of_one_token_start_with_nothing_read(drafter: str) -> None:
+    pair = replace(fresh("llama"), text=ChatText(tiny.tokenizer(None)))
+    settings = {"temperature": 0.9, "drafter": drafter}
+    assert len(pair.text.encode(request("A").messages)) == 1
+    finished = reply(pair, "A", 12, num_variants=2, seed=4, **settings)
+    for variant in range(2):
+        alone = reply(pair, "A", 12, seed=4 + variant, **settings)
+        assert emitted(of_variant(finished, variant)) == emitted(alone)
 
 
 def test_scripted_models_are_read_one_after_another() -> None:
