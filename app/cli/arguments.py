@@ -59,6 +59,16 @@ def _add_say(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     for key in OPTIONS:
         _add_setting(say, SETTINGS[key])
+    _add_beyond_settings(say)
+    dtypes = get_args(records.Dtype)
+    say.add_argument(
+        "--dtype", default="auto", choices=dtypes, help="number format; auto takes the faster (default: auto)"
+    )
+    say.add_argument("--json", action="store_true", help="one JSON object with every round, instead of text")
+
+
+def _add_beyond_settings(say: argparse.ArgumentParser) -> None:
+    """What a request can ask for and no single value of a setting could say."""
     say.add_argument(
         "--stop",
         action="append",
@@ -87,11 +97,6 @@ def _add_say(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         action="store_true",
         help="do not record what else both models would have written",
     )
-    dtypes = get_args(records.Dtype)
-    say.add_argument(
-        "--dtype", default="auto", choices=dtypes, help="number format; auto takes the faster (default: auto)"
-    )
-    say.add_argument("--json", action="store_true", help="one JSON object with every round, instead of text")
 
 
 def _add_setting(parser: argparse.ArgumentParser, setting: Setting) -> None:

@@ -9,11 +9,8 @@ from typing import Any
 import torch
 from transformers import Cache
 
-from app.engine.cached_model import CachedModel, widened
+from app.engine.cached_model import CachedModel, same_up_to_rounding, widened
 from app.engine.drafters import Draft, Drafting
-
-TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3}
-"""How far the logits may be from those of a lone pass (relative, in the Euclidean norm) and still be rounding."""
 
 
 def spread(model: CachedModel, count: int) -> list[CachedModel]:
@@ -188,8 +185,7 @@ def _agrees(probe: CachedModel) -> bool:
 def _close(probe: CachedModel, text: Sequence[int], logits: torch.Tensor) -> bool:
     probe.crop(0)
     expected = probe.forward(text)[-len(logits) :]
-    error = (logits - expected).norm() / expected.norm()
-    return bool(error <= TOLERANCES.get(probe.model.dtype, 0.05))
+    return same_up_to_rounding(logits, expected, probe.model.dtype)
 
 
 def draft_together(drafters: Sequence[tuple[CachedModel | None, Drafting]], stop: Event) -> list[Draft]:

@@ -133,6 +133,16 @@ def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
     )
 
 
+TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3}
+"""How far logits may be apart (relative, in the Euclidean norm) and still be rounding; 0.05 in half precision."""
+
+
+def same_up_to_rounding(found: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Whether logits of the same shape are the same result of a model that computes in `dtype`."""
+    error = (found - expected).norm() / expected.norm()
+    return bool(error <= TOLERANCES.get(dtype, 0.05))
+
+
 def widened(logits: torch.Tensor) -> torch.Tensor:
     """Logits precise enough to compute with: half precision becomes float32."""
     return logits if logits.dtype == torch.float64 else logits.float()

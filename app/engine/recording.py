@@ -39,9 +39,8 @@ class Recorder:
         cut: Cut,
         *,
         draft_length: int,
-        times: tuple[
-            float, float, float, float
-        ],  # seconds of draft and forward; when judging began and ended
+        # Seconds of draft and forward pass; when judging began and ended.
+        times: tuple[float, float, float, float],
         prefill_seconds: float,
     ) -> Round:
         outcome = cut.outcome
@@ -75,11 +74,9 @@ class Recorder:
         if not draft.ids:
             return ()
         ids = torch.tensor(draft.ids, device=target.device)[:, None]  # [num_candidates, 1]
+        num_judged = len(outcome.acceptance)
         acceptance = _filled(outcome.acceptance, len(ids))
-        p = _filled(
-            target[: len(outcome.acceptance)].gather(1, ids[: len(outcome.acceptance)]).flatten().tolist(),
-            len(ids),
-        )
+        p = _filled(target[:num_judged].gather(1, ids[:num_judged]).flatten().tolist(), len(ids))
         q: Sequence[float | None] = [None] * len(ids)
         if draft.distributions is not None:
             q = draft.distributions.gather(1, ids.to(draft.distributions.device)).flatten().tolist()

@@ -73,6 +73,10 @@ class CountPenalty(LogitsProcessor):  # type: ignore[misc]  # transformers' type
         return scores - self._presence * (counts > 0) - self._frequency * counts
 
 
+READ_TOKENS = (RepetitionPenaltyLogitsProcessor, CountPenalty)
+"""The processors that look at the tokens so far."""
+
+
 class Sampler:
     """One distribution for target and assistant alike, in the order of transformers' generate().
 
@@ -83,7 +87,7 @@ class Sampler:
     def __init__(self, settings: SamplingSettings, num_prompt: int = 0) -> None:
         self.num_prompt = num_prompt
         self._processors = LogitsProcessorList(_processors(settings, num_prompt))
-        self._reads_tokens = _reads_tokens(settings)
+        self._reads_tokens = any(isinstance(each, READ_TOKENS) for each in self._processors)
 
     def scores(
         self, logits: torch.Tensor, sequence: Sequence[int] = (), candidates: Sequence[int] = ()
@@ -114,11 +118,6 @@ class Sampler:
         seen: Any = torch.tensor([list(tokens)], device=logits.device).expand(len(logits), -1)
         processed: torch.Tensor = self._processors(seen, logits)
         return processed
-
-
-def _reads_tokens(settings: SamplingSettings) -> bool:
-    penalties = (settings.presence_penalty, settings.frequency_penalty)
-    return settings.repetition_penalty != 1 or penalties != (0, 0)
 
 
 def _processors(settings: SamplingSettings, num_prompt: int) -> Iterator[LogitsProcessor]:

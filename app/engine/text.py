@@ -129,12 +129,6 @@ class StopStrings:
         rest, self._held = self._held, ""
         return rest
 
-    def fork(self) -> StopStrings:
-        """An independent copy, to try candidates on."""
-        other = StopStrings(self._strings)
-        other._held, other.found = self._held, self.found
-        return other
-
 
 def _overlap(text: str, string: str) -> int:
     """The length of the longest end of `text` that begins `string`, without being all of it."""

@@ -42,20 +42,22 @@ def load_pair(spec: PairSpec, models: Path, stop: Event) -> Generator[Progress, 
     """
     transformers_logging.disable_progress_bar()
     target_folder, target = yield from _find(spec.target, models, stop, starter.TARGET_NAME)
-    assistant_folder = assistant = verdict = None
+    found = verdict = None
     if spec.assistant is not None:
-        assistant_folder, assistant = yield from _find(spec.assistant, models, stop, starter.ASSISTANT_NAME)
-        verdict = _judge(target, assistant)
+        found = yield from _find(spec.assistant, models, stop, starter.ASSISTANT_NAME)
+        verdict = _judge(target, found[1])
     device = best_device()
     dtype = faster_dtype(device) if spec.dtype == "auto" else DTYPES[spec.dtype]
 
     yield Progress("Loading the target", 0.7)
     writer = _load_cached(target_folder, target, device, dtype)
     _require_running(stop)
-    helper = None
-    if assistant_folder is not None and assistant is not None:
+    helper = assistant = own_text = None
+    if found is not None and verdict is not None:
         yield Progress("Loading the assistant", 0.85)
-        helper = _load_cached(assistant_folder, assistant, device, dtype, writer)
+        folder, assistant = found
+        helper = _load_cached(folder, assistant, device, dtype, writer)
+        own_text = ChatText(assistant.tokenizer) if verdict.kind == "other-tokenizer" else None
         _require_running(stop)
     summary = PairSummary(
         target=target.name,
@@ -66,10 +68,8 @@ def load_pair(spec: PairSpec, models: Path, stop: Event) -> Generator[Progress, 
         decoder="fast" if isinstance(writer, FastDecoder) else "transformers",
         notes=_notes(verdict),
     )
-    translates = assistant is not None and verdict is not None and verdict.kind == "other-tokenizer"
-    assistant_text = ChatText(assistant.tokenizer) if assistant is not None and translates else None
     eos_ids = _eos_ids(writer.model, target.tokenizer)
-    pair = ModelPair(writer, helper, ChatText(target.tokenizer), eos_ids, summary, assistant_text)
+    pair = ModelPair(writer, helper, ChatText(target.tokenizer), eos_ids, summary, own_text)
     yield Progress("Warming up", 0.95)
     _warm_up(pair)
     return pair

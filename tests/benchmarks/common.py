@@ -6,6 +6,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from threading import Event
@@ -77,10 +78,15 @@ def category_of(questions: Path) -> dict[str, str]:
 
 def reply(pair: ModelPair, prompt: str, tokens: int, **settings: Any) -> list[Round]:
     """A reply from a cold cache, greedy unless `settings` (named flatly) say otherwise."""
+    forget(pair)
+    return list(rounds(pair, request(prompt, tokens, **settings), Event()))
+
+
+def forget(pair: ModelPair) -> None:
+    """Empties both caches."""
     for model in (pair.target, pair.assistant):
         if model is not None:
             model.crop(0)
-    return list(rounds(pair, request(prompt, tokens, **settings), Event()))
 
 
 def token_ids(finished: Sequence[Round]) -> list[int]:
@@ -90,15 +96,27 @@ def token_ids(finished: Sequence[Round]) -> list[int]:
 def interleaved(
     contestants: Mapping[str, Callable[[], Any]], repeats: int, warm_ups: int = 1
 ) -> dict[str, float]:
-    """The median seconds of each contestant, taking turns, so that a busy moment hits all of them alike."""
-    times: dict[str, list[float]] = {name: [] for name in contestants}
+    """The median seconds of each contestant, start to end, taking turns."""
+    return medians({name: partial(_timed, run) for name, run in contestants.items()}, repeats, warm_ups)
+
+
+def medians(
+    contestants: Mapping[str, Callable[[], float]], repeats: int, warm_ups: int = 1
+) -> dict[str, float]:
+    """The median of what each contestant tells, taking turns, so that a busy moment hits all of them alike."""
+    told: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(warm_ups + repeats):
         for name, run in contestants.items():
-            began = perf_counter()
-            run()
+            figure = run()
             if turn >= warm_ups:
-                times[name].append(perf_counter() - began)
-    return {name: statistics.median(each) for name, each in times.items()}
+                told[name].append(figure)
+    return {name: statistics.median(each) for name, each in told.items()}
+
+
+def _timed(run: Callable[[], Any]) -> float:
+    began = perf_counter()
+    run()
+    return perf_counter() - began
 
 
 def machine() -> dict[str, Any]:

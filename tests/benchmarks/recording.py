@@ -7,7 +7,7 @@ Decoding seconds of all prompts; the ratio is of their medians over the repeats.
 
 from __future__ import annotations
 
-import statistics
+from functools import partial
 from typing import Any
 
 from app.engine.cached_model import ModelPair
@@ -17,21 +17,22 @@ from tests.benchmarks import common
 MODES: dict[str, dict[str, Any]] = {"greedy": {}, "sampled": {"temperature": 0.7, "seed": 1}}
 
 
+def decode_seconds(pair: ModelPair, prompt: str, tokens: int, **settings: Any) -> float:
+    return Statistics.of(common.reply(pair, prompt, tokens, **settings)).decode_seconds
+
+
 def measure(
-    pair: ModelPair, prompts: list[str], tokens: int, length: int, repeats: int, **sampling: Any
+    pair: ModelPair, prompts: list[str], tokens: int, repeats: int, **settings: Any
 ) -> dict[str, float]:
     """The summed medians of decoding seconds over the prompts, with recording and without."""
     total = {"on": 0.0, "off": 0.0}
     for prompt in prompts:
-        times: dict[str, list[float]] = {"on": [], "off": []}
-        for _ in range(repeats):
-            for name, kept in times.items():
-                finished = common.reply(
-                    pair, prompt, tokens, draft_length=length, alternatives=name == "on", **sampling
-                )
-                kept.append(Statistics.of(finished).decode_seconds)
-        for name, kept in times.items():
-            total[name] += statistics.median(kept)
+        contestants = {
+            name: partial(decode_seconds, pair, prompt, tokens, alternatives=name == "on", **settings)
+            for name in total
+        }
+        for name, seconds in common.medians(contestants, repeats, warm_ups=0).items():
+            total[name] += seconds
     return total
 
 
@@ -46,7 +47,9 @@ def main() -> None:
     prompts = common.choose_prompts(options.questions, options.prompts or 6)
     common.reply(pair, prompts[0], 8)  # warm-up
     found = {
-        name: measure(pair, prompts, options.tokens, options.draft_length, options.repeats, **sampling)
+        name: measure(
+            pair, prompts, options.tokens, options.repeats, draft_length=options.draft_length, **sampling
+        )
         for name, sampling in MODES.items()
     }
     costs = {name: each["on"] / each["off"] - 1 for name, each in found.items()}

@@ -40,12 +40,6 @@ def first_token(pair: ModelPair, messages: tuple[Message, ...]) -> tuple[float, 
     return seconds, Message("assistant", text + "".join(each.text for each in stream))
 
 
-def forget(pair: ModelPair) -> None:
-    for model in (pair.target, pair.assistant):
-        if model is not None:
-            model.crop(0)
-
-
 def main() -> None:
     parser = common.parser(__doc__)
     common.add_pair_options(parser, tokens=16)
@@ -57,11 +51,11 @@ def main() -> None:
     opening = Message("user", long_text(pair, options.context))
     warm, cold = [], []
     for _ in range(options.repeats):
-        forget(pair)
+        common.forget(pair)
         _, answer = first_token(pair, (opening,))
         turns = (opening, answer, Message("user", QUESTION))
         warm.append(first_token(pair, turns)[0])
-        forget(pair)
+        common.forget(pair)
         cold.append(first_token(pair, turns)[0])
     seconds = {"warm": statistics.median(warm), "cold": statistics.median(cold)}
     tokens = len(pair.text.encode(turns))

@@ -8,6 +8,7 @@ import pytest
 
 from app.engine.draft_length import Constant
 from app.engine.stats import Statistics
+from app.errors import UserFacingError
 from app.records import Round, Source
 from tests.helpers.replies import candidates, count, emitted, plain, reply
 from tests.helpers.scripted import ScriptedModel, last_two_tokens, mixed, recited, scripted_pair
@@ -95,8 +96,6 @@ def expected_length(before: Round) -> int:
 
 
 def test_without_an_assistant_it_is_refused() -> None:
-    from app.errors import UserFacingError
-
     with pytest.raises(UserFacingError, match="No assistant"):
         reply(scripted_pair(ScriptedModel(recited(TEXT, 12), 12)), "1 2", 5, drafter="hybrid")
 
