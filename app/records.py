@@ -11,32 +11,65 @@ Drafter = Literal["assistant", "lookup", "early-exit", "hybrid", "none"]
 Source = Literal["assistant", "lookup", "early-exit"]
 Schedule = Literal["constant", "heuristic", "confidence", "automatic"]
 Rule = Literal["auto", "match", "sample-match", "speculative"]
-Dtype = Literal["auto", "float32", "bfloat16", "float64"]
+Weights = Literal["auto", "float32", "bfloat16", "float16", "float64", "int8", "nf4", "fp4"]
 Kind = Literal["accepted", "rejected", "recovered", "bonus", "plain"]
 FinishReason = Literal["eos", "stop-string", "length", "context", "stopped"]
 MAX_VARIANTS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class PairSpec:
-    """Which two models to load: `starter`, or the folder of a local checkpoint; `assistant` may be absent."""
+class ModelSpec:
+    """Which model to load and how.
 
-    target: str = "starter"
-    assistant: str | None = "starter"
-    dtype: Dtype = "auto"
+    `source` is `starter`, the folder of a checkpoint, the path of a GGUF file, or a repository `owner/name`
+    of the Hub that is on disk; `file` names the GGUF file to take from a repository. `weights` is a number
+    format, or a way to quantise: int8, and the two of 4 bits, nf4 and fp4, with their own scales quantised
+    once more where `double_quantisation` is set. `device` is auto, cpu, mps, cuda or cuda:INDEX. The two
+    consents hold for this revision of this repository alone.
+    """
+
+    source: str = "starter"
+    revision: str = "main"
+    file: str = ""
+    weights: Weights = "auto"
+    double_quantisation: bool = True
+    device: str = "auto"
+    own_code: bool = False
+    pickle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PairSpec:
+    """Which two models to load; the assistant may be absent."""
+
+    target: ModelSpec = ModelSpec()
+    assistant: ModelSpec | None = ModelSpec()
+    context: int = 4096  # tokens that memory must suffice for; models made for fewer need less
+
+    @classmethod
+    def of(cls, target: str, assistant: str | None, weights: Weights = "auto") -> PairSpec:
+        """Two sources in the same number format."""
+        helper = None if assistant is None else ModelSpec(assistant, weights=weights)
+        return cls(ModelSpec(target, weights=weights), helper)
 
 
 @dataclass(frozen=True, slots=True)
 class PairSummary:
-    """A loaded pair in words, for the badge and the reports; `notes` warn of what may disappoint."""
+    """A loaded pair in words, for the badge and the reports; `notes` warn of what may disappoint.
+
+    `assistant_off` says why an assistant that was asked for is absent.
+    """
 
     target: str
     assistant: str | None
-    device: str
-    dtype: str
+    device: str  # where the target is; the assistant's follows below
+    weights: str  # how the target's are held
     context_length: int
     decoder: Literal["fast", "transformers"] = "transformers"
     notes: tuple[str, ...] = ()
+    assistant_device: str | None = None
+    assistant_weights: str | None = None
+    assistant_off: str = ""
 
 
 @dataclass(frozen=True, slots=True)

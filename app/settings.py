@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from app import records
 from app.errors import UserFacingError
@@ -19,6 +19,8 @@ Values = Mapping[str, Value]
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A setting of the type its default has. `choices` bound a text, `minimum` and `maximum` a number.
+
+    `group` tells what it is about: a reply, the window, or the way to the Hub.
 
     `off` is the number that switches it off; "off" may be said for it. `only_with` names another setting and
     the choices of that one without which this one has no effect.
@@ -34,6 +36,7 @@ class Setting:
     choices: tuple[str, ...] = ()
     off: float | None = None
     only_with: tuple[str, tuple[str, ...]] | None = None
+    group: Literal["reply", "window", "hub"] = "reply"
 
     def check(self, value: object) -> Value:
         """`value` as this setting's type. Raises UserFacingError when it is of another kind or out of bounds."""
@@ -44,6 +47,10 @@ class Setting:
         if self.choices:
             if value in self.choices:
                 return str(value)
+            raise self._refusal(value)
+        if isinstance(self.default, str):
+            if isinstance(value, str):
+                return value.strip()
             raise self._refusal(value)
         return self._check_number(value)
 
@@ -72,6 +79,8 @@ class Setting:
             return "on or off"
         if self.choices:
             return ", ".join(self.choices)
+        if isinstance(self.default, str):
+            return "any text"
         off = "" if self.off is None else f", {self.off:.10g} is off"
         return f"{self.minimum:,.10g} to {self.maximum:,.10g}{off}"
 
@@ -98,8 +107,13 @@ SETTINGS: dict[str, Setting] = {
         Setting("confidence_threshold", 0.4, "Confidence", "A draft ends behind the first token that its drafter thought less likely than this.", 0.0, 1.0, 0.05, off=0, only_with=("schedule", ("confidence",))),
         Setting("exit_layer", 0, "Exit layer", "How many of the target's layers draft; 0 takes a third of them.", 0, 200, 1, only_with=("drafter", ("early-exit",))),
         Setting("rule", "auto", "Rule", "How a candidate is judged; auto takes the exact rule that accepts most.", choices=get_args(records.Rule)),
-        Setting("ghosts", "keep", "Rejected drafts", "Keep them in the text, show the latest round's only, or hide them.", choices=("keep", "latest", "hide")),
-        Setting("side_panel", True, "Side panel", "Shows the settings and the live figures beside the chat."),
+        Setting("ghosts", "keep", "Rejected drafts", "Keep them in the text, show the latest round's only, or hide them.", choices=("keep", "latest", "hide"), group="window"),
+        Setting("side_panel", True, "Side panel", "Shows the settings and the live figures beside the chat.", group="window"),
+        Setting("models_folder", "", "Models folder", "Where downloads go; empty is the cache that all Hugging Face tools share.", group="hub"),
+        Setting("endpoint", "", "Hub address", "Of a mirror; empty is HF_ENDPOINT or huggingface.co.", group="hub"),
+        Setting("proxy", "", "Proxy", "Such as http://proxy.example:3128; empty is the system's.", group="hub"),
+        Setting("certificates", "", "Certificates", "A PEM file of a network that puts its own certificate in between; empty is the system's.", group="hub"),
+        Setting("offline", False, "Offline", "Nothing is asked of the network; what is on disk works.", group="hub"),
     )
 }  # fmt: skip
 

@@ -13,7 +13,9 @@ import hypothesis
 import pytest
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")  # before pytest-qt makes the application
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is imported
+os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"  # nobody answers there; before huggingface_hub is imported
+os.environ.pop("HF_HUB_OFFLINE", None)
+os.environ.pop("HF_TOKEN", None)
 
 # The same examples in every run, and no clock: a slow machine must not decide.
 hypothesis.settings.register_profile("tandem", derandomize=True, deadline=None, database=None)

@@ -53,6 +53,10 @@ def _command(options: Namespace) -> int:
         from app.cli.doctor import doctor
 
         return doctor(options)
+    if options.command == "models":
+        from app.cli.models import models
+
+        return models(options)
     from app.cli.say import say
 
     return say(options)

@@ -77,13 +77,7 @@ def load(spec: PairSpec, stop: Event, progress: ProgressLine) -> ModelPair:
     """The loaded pair. Raises UserFacingError when it cannot be had, Cancelled when `stop` is set."""
     from app.models.loading import load_pair
 
-    loading = load_pair(spec, data_folder() / "models", stop)
-    while True:
-        try:
-            progress.show(next(loading))
-        except StopIteration as done:
-            pair: ModelPair = done.value
-            return pair
+    return load_pair(spec, data_folder() / "models", stop, progress.show)
 
 
 def generate(

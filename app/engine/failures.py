@@ -7,12 +7,16 @@ import torch
 from app.errors import UserFacingError
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """The CPU's allocator raises a plain RuntimeError and can only be told by its words."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "not enough memory" in str(error)
+
+
 def explain(error: Exception) -> UserFacingError | None:
     """What a person can do about `error`; None when it is a bug of ours."""
     if isinstance(error, UserFacingError):
         return error
-    # The CPU's allocator raises a plain RuntimeError and can only be told by its words.
-    if isinstance(error, torch.OutOfMemoryError | MemoryError) or "not enough memory" in str(error):
+    if out_of_memory(error):
         return UserFacingError(
             "There is not enough memory to go on.",
             "What was written so far is kept.",

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from app.engine.cached_model import CachedModel, same_up_to_rounding, widened
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 Linear = Callable[[torch.Tensor], torch.Tensor]
 """[rows, in] -> [rows, out]."""
@@ -185,18 +185,17 @@ def arranged(weight: torch.Tensor) -> Linear:
 
 def make_fast(model: PreTrainedModel) -> CachedModel:
     """The quick path where this model is one of those it knows and passes the check, else the general one."""
-    if not _is_known(model):
+    if model.device.type != "cpu" or not is_known(model.config, model.dtype):
         return CachedModel(model)
     fast = FastDecoder(model)
     return fast if _agrees(fast, CachedModel(model)) else CachedModel(model)
 
 
-def _is_known(model: PreTrainedModel) -> bool:
-    config = model.config
+def is_known(config: PreTrainedConfig, dtype: torch.dtype) -> bool:
+    """Whether a model so configured has the quick path on the CPU."""
     return (
         config.model_type == "llama"
-        and model.device.type == "cpu"
-        and model.dtype in DTYPES
+        and dtype in DTYPES
         and config.hidden_act == "silu"
         and not (config.attention_bias or config.mlp_bias)
         and getattr(config, "quantization_config", None) is None

@@ -17,7 +17,8 @@ import torch
 from app import __version__
 from app.logbook import redact
 from app.models import starter
-from app.models.loading import best_device, faster_dtype
+from app.models.weights import device_of, faster_format
+from app.records import ModelSpec
 from app.resources import resource
 
 PACKAGES = {
@@ -80,7 +81,7 @@ class Diagnosis:
 def examine(data_folder: Path) -> Diagnosis:
     """Looks around and tries everything once, which takes some seconds."""
     memory = psutil.virtual_memory()
-    device = best_device()
+    device = device_of(ModelSpec())
     return Diagnosis(
         versions=_versions(),
         system=platform.platform(),
@@ -90,7 +91,7 @@ def examine(data_folder: Path) -> Diagnosis:
         total_memory=memory.total,
         free_memory=memory.available,
         devices=_devices(),
-        automatic_dtype=str(faster_dtype(device)).removeprefix("torch."),
+        automatic_dtype=str(faster_format(device)).removeprefix("torch."),
         formats=tuple(_try(name, make, device) for name, make in FORMATS.items()),
         starter=_starter_state(data_folder / "models"),
         data_folder=redact(str(data_folder)),

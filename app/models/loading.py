@@ -1,13 +1,12 @@
-"""From a PairSpec to two models on their device."""
+"""From a PairSpec to two models in memory."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Generator, Iterator
+import dataclasses
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
-from time import perf_counter
 from typing import Any
 
 import psutil
@@ -15,7 +14,7 @@ import torch
 from transformers import (
     AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
-    AutoTokenizer,
+    GgufConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -23,132 +22,91 @@ from transformers.utils import logging as transformers_logging
 
 from app.engine.cached_model import CachedModel, ModelPair
 from app.engine.encoder_decoder import with_source
-from app.engine.fast_decoder import FastDecoder, arranged, make_fast
+from app.engine.fast_decoder import FastDecoder, make_fast
 from app.engine.stateful import StatefulModel
 from app.engine.text import ChatText
 from app.errors import Cancelled, UserFacingError
-from app.models import starter
-from app.models.pair import Checkpoint, Shape, Verdict, count_parameters, is_stateful, judge, refusal, shape
-from app.records import PairSpec, PairSummary, Progress
+from app.models import memory, starter
+from app.models.pair import Verdict, is_stateful, judge, shape
+from app.models.sources import DoesNotFit, Source, Tell, explained, find
+from app.models.weights import device_of, format_of, quantisation, release_memory, why_not
+from app.records import ModelSpec, PairSpec, PairSummary, Progress
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
+def load_pair(spec: PairSpec, models: Path, stop: Event, tell: Tell, cache: Path | None = None) -> ModelPair:
+    """Loads both models, telling how far it is.
 
-def load_pair(spec: PairSpec, models: Path, stop: Event) -> Generator[Progress, None, ModelPair]:
-    """Loads both models, telling how far it is; returns the pair (the generator's value).
-
-    `models` is the folder that converted models are kept in. Raises UserFacingError when a model cannot be
-    had or the two do not fit together, Cancelled when `stop` is set.
+    `models` is the folder that converted models are kept in, `cache` that of models of the Hub. The assistant
+    goes first, so that it gets the quicker device, and is dropped first where memory runs out all the same
+    (H6, H8). Raises UserFacingError when a model cannot be had, the two do not fit together or not into
+    memory, and Cancelled when `stop` is set.
     """
     transformers_logging.disable_progress_bar()
-    target_folder, target = yield from _find(spec.target, models, stop, starter.TARGET_NAME)
-    found = verdict = None
+    target = find(spec.target, models, stop, tell, starter.TARGET_NAME, cache)
+    assistant = verdict = None
     if spec.assistant is not None:
-        found = yield from _find(spec.assistant, models, stop, starter.ASSISTANT_NAME)
-        verdict = _judge(target, found[1])
-    device = best_device()
-    dtype = faster_dtype(device) if spec.dtype == "auto" else DTYPES[spec.dtype]
-
-    yield Progress("Loading the target", 0.7)
-    writer = _load_cached(target_folder, target, device, dtype)
-    _require_running(stop)
-    helper = assistant = own_text = None
-    if found is not None and verdict is not None:
-        yield Progress("Loading the assistant", 0.85)
-        folder, assistant = found
-        helper = _load_cached(folder, assistant, device, dtype, writer)
-        own_text = ChatText(assistant.tokenizer) if verdict.kind == "other-tokenizer" else None
-        _require_running(stop)
-    summary = PairSummary(
-        target=target.name,
-        assistant=None if assistant is None else assistant.name,
-        device=device.type,
-        dtype=str(dtype).removeprefix("torch."),
-        context_length=writer.context_length,
-        decoder="fast" if isinstance(writer, FastDecoder) else "transformers",
-        notes=_notes(verdict),
+        assistant = find(spec.assistant, models, stop, tell, starter.ASSISTANT_NAME, cache)
+        verdict = _judge(target, assistant)
+    for each in (spec.target, *([spec.assistant] if spec.assistant else [])):
+        _require_possible(each)
+    _require_room(target, assistant, spec.context)
+    writer, helper, off = _load_both(target, assistant, stop, tell)
+    pair = ModelPair(
+        writer,
+        helper,
+        ChatText(target.seen.tokenizer),
+        _eos_ids(writer.model, target.seen.tokenizer),
+        _summarise(target, assistant, writer, helper, off, verdict),
+        ChatText(assistant.seen.tokenizer)
+        if helper and assistant and verdict and verdict.kind == "other-tokenizer"
+        else None,
     )
-    eos_ids = _eos_ids(writer.model, target.tokenizer)
-    pair = ModelPair(writer, helper, ChatText(target.tokenizer), eos_ids, summary, own_text)
-    yield Progress("Warming up", 0.95)
-    _warm_up(pair)
+    tell(Progress("Warming up", 0.95))
+    with explained(target.name):
+        _warm_up(pair)
     return pair
 
 
-def best_device() -> torch.device:
-    """The accelerator of this machine, or its CPU."""
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+def without_assistant(pair: ModelPair, reason: str) -> ModelPair:
+    """The target alone, which keeps what it has read; the summary says why."""
+    summary = dataclasses.replace(
+        pair.summary, assistant=None, assistant_device=None, assistant_weights=None, assistant_off=reason
+    )
+    return dataclasses.replace(pair, assistant=None, assistant_text=None, summary=summary)
 
 
-def faster_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16, except on processors that have to emulate it, which makes it several times slower: measured.
-
-    The layer is too big for a processor's caches, as a model is, and the two types take turns, so that a
-    busy machine does not decide.
-    """
-    if device.type != "cpu":
-        return torch.bfloat16
-    dtypes = (torch.bfloat16, torch.float32)
-    products = [
-        (arranged(torch.ones(4096, 2048, dtype=each)), torch.ones(1, 2048, dtype=each)) for each in dtypes
-    ]
-    times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(12):
-        for (product, row), taken in zip(products, times, strict=True):
-            began = perf_counter()
-            product(row)
-            taken.append(perf_counter() - began)
-    bfloat16, float32 = map(min, times)
-    return torch.bfloat16 if bfloat16 <= 1.5 * float32 else torch.float32
-
-
-def _locate(source: str, models: Path, stop: Event, starter_name: str) -> Generator[Progress, None, Path]:
-    """The folder of a checkpoint; the starter's two are made first where they are missing."""
-    if source == "starter":
-        with _explained(starter_name):
-            yield from starter.prepare_target(models, stop)
-            if starter_name == starter.TARGET_NAME:
-                return starter.target_folder(models)
-            yield from starter.prepare_assistant(models)
-            return starter.assistant_folder(models)
-    folder = Path(source).expanduser()
-    if not (folder / "config.json").exists():
-        raise UserFacingError(
-            f"No model found at {source}.",
-            "A model is a folder with a config.json, safetensors weights and a tokenizer.",
-            "Give the path of such a folder, or `starter`.",
-        )
-    return folder
+def _load_both(
+    target: Source, assistant: Source | None, stop: Event, tell: Tell
+) -> tuple[CachedModel, CachedModel | None, str]:
+    """Target, assistant, and why the assistant is missing although there should be one."""
+    off, model = "", None
+    shared = assistant is not None and assistant.same_weights(target)
+    if assistant is not None and not shared:
+        try:
+            model = _load_model(assistant, stop, tell, Progress("Loading the assistant", 0.6), 0.1)
+        except DoesNotFit:
+            off = f"memory ran out over {assistant.name}"
+    loading = Progress("Loading the target", 0.7)
+    try:
+        writer = _with_cache(target, _load_model(target, stop, tell, loading, 0.2))
+    except DoesNotFit:
+        if model is None:
+            raise
+        del model
+        model, off = None, f"memory ran out over {target.name}"
+        release_memory()
+        writer = _with_cache(target, _load_model(target, stop, tell, loading, 0.2))
+    if assistant is None or (model is None and not shared):
+        return writer, None, off
+    if shared and shape(target.seen.config) != "encoder-decoder":
+        return writer, writer.fork(), ""
+    return writer, _with_cache(assistant, writer.model if model is None else model, writer), ""
 
 
-def _find(
-    source: str, models: Path, stop: Event, starter_name: str
-) -> Generator[Progress, None, tuple[Path, Checkpoint]]:
-    folder = yield from _locate(source, models, stop, starter_name)
-    return folder, _look_at(folder, _name(source, starter_name))
-
-
-def _name(source: str, starter_name: str) -> str:
-    return starter_name if source == "starter" else Path(source).name
-
-
-def _look_at(folder: Path, name: str) -> Checkpoint:
-    """Everything about a checkpoint but its weights. Raises UserFacingError when it cannot write text."""
-    with _explained(name):
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        if not isinstance(config, dict):
-            raise ValueError("Its config.json holds no settings.")
-        if (reason := refusal(config, name)) is not None:
-            raise UserFacingError(f"{name} could not be loaded.", reason, "Choose a model that writes text.")
-        return Checkpoint(name, config, _load_tokenizer(folder), count_parameters(folder))
-
-
-def _judge(target: Checkpoint, assistant: Checkpoint) -> Verdict:
+def _judge(target: Source, assistant: Source) -> Verdict:
     """Raises UserFacingError for a pair that cannot work."""
-    with _explained(assistant.name):
-        verdict = judge(target, assistant)
+    with explained(assistant.name):
+        verdict = judge(target.seen, assistant.seen)
     if verdict.kind == "refused":
         raise UserFacingError(
             "These two models cannot work together.",
@@ -158,6 +116,42 @@ def _judge(target: Checkpoint, assistant: Checkpoint) -> Verdict:
     return verdict
 
 
+def _require_possible(spec: ModelSpec) -> None:
+    if reason := why_not(spec.weights, spec.device):
+        raise UserFacingError("A model cannot be loaded so.", reason, "Leave its device and weights on auto.")
+
+
+def _require_room(target: Source, assistant: Source | None, context: int) -> None:
+    helper = assistant.held if assistant else None
+    shared = assistant is not None and assistant.same_weights(target)
+    found = memory.estimate(target.held, helper, context, memory.free_memory(), shared)
+    memory.require_room(found, target.held, helper, context)
+
+
+def _summarise(
+    target: Source,
+    assistant: Source | None,
+    writer: CachedModel,
+    helper: CachedModel | None,
+    off: str,
+    verdict: Verdict | None,
+) -> PairSummary:
+    helped = assistant if helper is not None else None
+    notes = [each.note for each in (target, helped) if each is not None and each.note]
+    return PairSummary(
+        target=target.name,
+        assistant=helped.name if helped else None,
+        device=_where(writer.model),
+        weights=_held(target, writer.model),
+        context_length=writer.context_length,
+        decoder="fast" if isinstance(writer, FastDecoder) else "transformers",
+        notes=(*(_notes(verdict) if helped else ()), *notes),
+        assistant_device=_where(helper.model) if helper else None,
+        assistant_weights=_held(helped, helper.model) if helped and helper else None,
+        assistant_off=off,
+    )
+
+
 def _notes(verdict: Verdict | None) -> tuple[str, ...]:
     """What the person should know of a pair that works: also that drafts are translated."""
     if verdict is None:
@@ -165,77 +159,97 @@ def _notes(verdict: Verdict | None) -> tuple[str, ...]:
     return (verdict.reason, *verdict.notes) if verdict.kind == "other-tokenizer" else verdict.notes
 
 
-def _load_cached(
-    folder: Path,
-    seen: Checkpoint,
-    device: torch.device,
-    dtype: torch.dtype,
-    target: CachedModel | None = None,
-) -> CachedModel:
+def _where(model: PreTrainedModel) -> str:
+    """The device, or all of them where the layers are spread."""
+    spread = getattr(model, "hf_device_map", None) or {"": model.device}
+    return " + ".join(
+        sorted({str(torch.device(each)) if each != "disk" else "disk" for each in spread.values()})
+    )
+
+
+def _held(source: Source, model: PreTrainedModel) -> str:
+    quantised = getattr(model, "is_quantized", False) and not source.gguf
+    return source.spec.weights if quantised else str(model.dtype).removeprefix("torch.")
+
+
+def _with_cache(source: Source, model: PreTrainedModel, target: CachedModel | None = None) -> CachedModel:
     """The model behind the face that its shape needs; an assistant is told its target."""
-    kind = shape(seen.config)
-    model = _load_model(folder, device, dtype, kind)
+    kind = shape(source.seen.config)
     if kind == "encoder-decoder" or (kind == "cross-attending decoder" and target is not None):
         return with_source(model, target)
-    return StatefulModel(model) if is_stateful(seen.config) else _with_cache(model)
-
-
-def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    with _explained(folder.name):
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
-        return tokenizer
-
-
-def _load_model(folder: Path, device: torch.device, dtype: torch.dtype, kind: Shape) -> PreTrainedModel:
-    loader = AutoModelForSeq2SeqLM if kind == "encoder-decoder" else AutoModelForCausalLM
-    with _explained(folder.name):
-        model: Any
-        model, report = loader.from_pretrained(
-            folder,
-            dtype=dtype,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-        )
-        if missing := report["missing_keys"]:  # transformers has filled them up at random
-            raise ValueError(f"Its files lack {len(missing)} of its weights, {min(missing)} among them.")
-        loaded: PreTrainedModel = model.to(device).eval()
-        return loaded
-
-
-def _with_cache(model: PreTrainedModel) -> CachedModel:
-    """The quick path where it applies and its second copy of the weights leaves memory to spare."""
+    if is_stateful(source.seen.config):
+        return StatefulModel(model)
+    # The quick path only where its second copy of the weights leaves memory to spare.
     weights = sum(each.numel() * each.element_size() for each in model.parameters())
     return make_fast(model) if psutil.virtual_memory().available > 2 * weights else CachedModel(model)
 
 
-@contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Turns what the libraries raise about a model's files into words for the person who chose them."""
-    try:
-        yield
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        raise UserFacingError(
-            f"{name} does not fit into memory.",
-            str(error),
-            "Close other programs, or choose a smaller model.",
-        ) from error
-    except (Cancelled, UserFacingError):
-        raise
-    except Exception as error:
-        raise UserFacingError(
-            f"{name} could not be loaded.",
-            str(error),
-            "Check its files and the free disk space, or choose another.",
-        ) from error
-
-
-def _require_running(stop: Event) -> None:
+def _load_model(source: Source, stop: Event, tell: Tell, begins: Progress, share: float) -> PreTrainedModel:
+    """Reads the weights; `share` is the part of the whole progress that this takes from `begins` on."""
     if stop.is_set():
         raise Cancelled
+    tell(begins)
+    kind = shape(source.seen.config)
+    loader = AutoModelForSeq2SeqLM if kind == "encoder-decoder" else AutoModelForCausalLM
+    device = device_of(source.spec)
+    compute = format_of(source.spec.weights, device)
+    with explained(source.name), _watched(source, stop, tell, begins, share):
+        model: Any
+        model, report = loader.from_pretrained(
+            source.folder,
+            dtype=compute,
+            local_files_only=True,
+            trust_remote_code=source.runs_own_code,
+            output_loading_info=True,
+            **_settings(source, device, compute),
+        )
+        if missing := report["missing_keys"]:  # transformers has filled them up at random
+            raise ValueError(f"Its files lack {len(missing)} of its weights, {min(missing)} among them.")
+        loaded: PreTrainedModel = model.eval()
+        return loaded
+
+
+def _settings(source: Source, device: torch.device, compute: torch.dtype) -> dict[str, Any]:
+    """What from_pretrained is told of files, quantisation and device."""
+    settings: dict[str, Any] = {} if source.spec.pickle else {"use_safetensors": True}
+    if source.gguf:
+        settings = {"gguf_file": source.gguf, "quantization_config": GgufConfig(dequantize=True)}
+    elif (quantised := quantisation(source.spec, compute)) is not None:
+        settings["quantization_config"] = quantised
+    if device.type != "cpu" or "quantization_config" in settings:
+        settings["device_map"] = {"": device}
+    return settings
+
+
+@contextmanager
+def _watched(source: Source, stop: Event, tell: Tell, begins: Progress, share: float) -> Iterator[None]:
+    """Tells how far transformers is with the weights, by bytes, and breaks off between two of them."""
+    sizes = source.tensor_bytes()
+    whole = sum(sizes.values()) or 1
+
+    def watch(factory: object, arguments: tuple[Any, ...], options: dict[str, Any]) -> Iterator[Any]:
+        done = 0
+        for each in arguments[0]:
+            if stop.is_set():
+                raise Cancelled
+            yield each
+            done += sizes.get(each[0], 0) if isinstance(each, tuple) else 0
+            tell(
+                Progress(
+                    f"{begins.message}: {done / 1e6:,.0f} of {whole / 1e6:,.0f} MB",
+                    _along(begins, share * done / whole),
+                )
+            )
+
+    before = transformers_logging.set_tqdm_hook(watch)
+    try:
+        yield
+    finally:
+        transformers_logging.set_tqdm_hook(before)
+
+
+def _along(begins: Progress, more: float) -> float:
+    return (begins.share or 0.0) + more
 
 
 def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

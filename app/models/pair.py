@@ -9,15 +9,17 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from transformers import CONFIG_MAPPING, AutoConfig
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
 )
 
+from app.models.speed import speed_up
+
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
 
 Shape = Literal["decoder", "cross-attending decoder", "encoder-decoder"]
 
@@ -53,26 +55,36 @@ class Checkpoint:
     config: Mapping[str, Any]  # config.json
     tokenizer: PreTrainedTokenizerBase
     parameters: int | None = None
+    own_code: bool = False  # whether the person consents to running the program code that comes with it
+
+    @property
+    def needs_own_code(self) -> bool:
+        return self.config.get("model_type") not in CONFIG_MAPPING
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Whether two models can work together: `reason` is a sentence for people, `notes` are warnings."""
 
-    kind: Literal["same", "padded", "some-ids-differ", "other-tokenizer", "refused"]
+    kind: Literal["same", "padded", "some-ids-differ", "other-tokenizer", "refused", "unknown"]
     reason: str
     notes: tuple[str, ...] = ()
 
 
-def refusal(config: Mapping[str, Any], name: str) -> str | None:
-    """Why this model cannot write text here, not even alone; None where it can."""
+def refusal(config: Mapping[str, Any], name: str, own_code: bool = False) -> str | None:
+    """Why this model cannot write text here, not even alone; None where it can.
+
+    `own_code` is the person's consent to run the program code that comes with the model.
+    """
     kind = config.get("model_type")
     if kind not in CONFIG_MAPPING:
-        if "auto_map" in config:
-            return f"{name} needs program code of its own, which is never run here."
-        return f"{name} is of a type that is not known here ({kind})."
+        if "AutoModelForCausalLM" not in config.get("auto_map", {}):
+            return f"{name} is of a type that is not known here ({kind})."
+        if own_code:
+            return None
+        return f"{name} needs program code of its own, which runs only with your consent."
     architectures = config.get("architectures") or []
-    read = _read(config)
+    read = full_config(config)
     if _is_encoder(read, architectures):
         return f"{name} is an encoder (fill-in-the-blank) model; it cannot write text left to right."
     if any(word in each for each in architectures for word in CLASSIFIERS):
@@ -87,7 +99,7 @@ def refusal(config: Mapping[str, Any], name: str) -> str | None:
 
 def shape(config: Mapping[str, Any]) -> Shape:
     """How a model that writes text is built; a cross-attending decoder reads the encoder of another model."""
-    read = _read(config)
+    read = full_config(config)
     if _is_encoder_decoder(read):
         return "encoder-decoder"
     from_such_a_model = read.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
@@ -99,7 +111,7 @@ def shape(config: Mapping[str, Any]) -> Shape:
 
 def is_stateful(config: Mapping[str, Any]) -> bool:
     """Whether some layer keeps a running state, from which tokens cannot be taken back (P8)."""
-    text = _read(config).get_text_config()
+    text = full_config(config).get_text_config()
     layers = getattr(text, "layer_types", None) or ()
     return text.model_type in STATEFUL_TYPES or not STATEFUL_LAYERS.isdisjoint(layers)
 
@@ -107,8 +119,8 @@ def is_stateful(config: Mapping[str, Any]) -> bool:
 def judge(target: Checkpoint, assistant: Checkpoint) -> Verdict:
     """Whether `assistant` can draft for `target`, and how. Raises what transformers does on a broken config."""
     reason = (
-        refusal(target.config, target.name)
-        or refusal(assistant.config, assistant.name)
+        refusal(target.config, target.name, target.own_code)
+        or refusal(assistant.config, assistant.name, assistant.own_code)
         or _why_stateful(target, assistant)
         or _why_shapes_do_not_fit(target, assistant)
     )
@@ -124,22 +136,20 @@ def judge(target: Checkpoint, assistant: Checkpoint) -> Verdict:
     return Verdict(verdict.kind, verdict.reason, verdict.notes + _warn_of_size(target, assistant))
 
 
-def speed_up(acceptance: float, length: int, cost: float) -> float:
-    """Expected speed relative to plain generation: (1 - a^(k+1)) / ((1 - a)(kc + 1)), arXiv 2211.17192, 3.8.
-
-    `acceptance` below 1; `cost` is the time of an assistant's pass over that of a target's.
-    """
-    return (1 - acceptance ** (length + 1)) / ((1 - acceptance) * (length * cost + 1))
+def count_parameters(folder: Path) -> int | None:
+    """How many numbers the safetensors files of a checkpoint hold, by their headers; None without any."""
+    return sum(prod(each["shape"]) for each in _tensors(folder).values()) or None
 
 
-def count_parameters(folder: Path) -> int:
-    """How many numbers the safetensors files of a checkpoint hold, by their headers."""
-    return sum(map(_count_in_file, folder.glob("model*.safetensors")))
+def tensor_bytes(folder: Path) -> dict[str, int]:
+    """The size of each tensor in the safetensors files of a checkpoint."""
+    ends = {name: each["data_offsets"] for name, each in _tensors(folder).items()}
+    return {name: end - start for name, (start, end) in ends.items()}
 
 
 def estimate_parameters(config: Mapping[str, Any]) -> int | None:
     """Weights of a decoder-only model by the sizes of its matrices; None for other shapes and for experts."""
-    read = _read(config)
+    read = full_config(config)
     text = read.get_text_config()
     sizes = text.to_dict()
     if shape(config) != "decoder" or is_stateful(config) or any("experts" in each for each in sizes):
@@ -154,18 +164,23 @@ def estimate_parameters(config: Mapping[str, Any]) -> int | None:
     return int(text.num_hidden_layers * layer + embeddings)
 
 
-def _count_in_file(path: Path) -> int:
-    """A safetensors file starts with the length of its header, which names every tensor's shape."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(min(length, MOST_HEADER)))
-    return sum(prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")
+def _tensors(folder: Path) -> dict[str, Any]:
+    """Name, shape and place of every tensor: a safetensors file starts with the length of its header."""
+    found: dict[str, Any] = {}
+    for path in folder.glob("model*.safetensors"):
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(length, MOST_HEADER)))
+        found |= {name: entry for name, entry in header.items() if name != "__metadata__"}
+    return found
 
 
-def _read(config: Mapping[str, Any]) -> PreTrainedConfig:
-    """With the defaults of its type, as config.json names only some values."""
+def full_config(config: Mapping[str, Any]) -> PreTrainedConfig:
+    """With the defaults of its type, as config.json names only some values; those of no type for a stranger's."""
     entries = {name: value for name, value in config.items() if name not in ("model_type", "auto_map")}
-    read: PreTrainedConfig = AutoConfig.for_model(config["model_type"], **entries)
+    kind = config["model_type"]
+    read: PreTrainedConfig
+    read = AutoConfig.for_model(kind, **entries) if kind in CONFIG_MAPPING else PreTrainedConfig(**entries)
     return read
 
 
@@ -215,8 +230,8 @@ def _why_shapes_do_not_fit(target: Checkpoint, assistant: Checkpoint) -> str | N
 
 
 def _why_widths_do_not_fit(target: Checkpoint, assistant: Checkpoint) -> str | None:
-    encoder = _read(target.config).get_text_config(encoder=True).hidden_size
-    read = _read(assistant.config)
+    encoder = full_config(target.config).get_text_config(encoder=True).hidden_size
+    read = full_config(assistant.config)
     expected = getattr(read, "cross_attention_hidden_size", None) or read.hidden_size
     if encoder == expected:
         return None
@@ -245,7 +260,7 @@ def _compare_tokenizers(target: Checkpoint, assistant: Checkpoint) -> Verdict:
                 *notes,
             ),
         )
-    sizes = [_read(each.config).get_text_config().vocab_size for each in (target, assistant)]
+    sizes = [full_config(each.config).get_text_config().vocab_size for each in (target, assistant)]
     if sizes[0] != sizes[1]:
         reason = f"{names}: same tokenizer, padded vocabulary differs ({sizes[0]:,} and {sizes[1]:,}): fine."
         return Verdict("padded", reason, notes)

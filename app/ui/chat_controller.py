@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Slot
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal, Slot
 
 from app.engine.stats import Statistics
 from app.errors import Cancelled, UserFacingError
@@ -28,6 +30,9 @@ NO_MODELS = "No models are loaded, so nothing can be answered yet."
 class ChatController(QObject):
     """Connects the window with the engine. One reply is written at a time."""
 
+    pair_loaded = Signal(object)  # PairSpec
+    reply_counted = Signal(object)  # Statistics of a finished reply
+
     def __init__(self, window: MainWindow, engine: Engine, settings: SettingsFile, spec: PairSpec) -> None:
         super().__init__(window)
         self._window = window
@@ -35,6 +40,7 @@ class ChatController(QObject):
         self._engine = engine
         self._settings = settings
         self._spec = spec
+        self._cache: Path | None = None
         self._pair: PairSummary | None = None
         self._messages: list[Message] = []
         self._rounds: list[Round] = []
@@ -60,6 +66,17 @@ class ChatController(QObject):
         self._window.side_panel_toggled.connect(self._remember_panel)
         self._window.side_panel.setting_changed.connect(self._change_setting)
 
+    @property
+    def loaded(self) -> PairSpec | None:
+        """The pair that is loaded, as it was asked for."""
+        return self._spec if self._pair is not None else None
+
+    def load_pair(self, spec: PairSpec, cache: Path | None) -> None:
+        """Loads another pair in place of the one that is there; a running reply is stopped."""
+        self._spec, self._cache = spec, cache
+        self._stop()
+        self.load()
+
     @Slot()
     def load(self) -> None:
         """Loads the pair; until that is done messages can be written but not sent."""
@@ -67,7 +84,7 @@ class ChatController(QObject):
         self._window.badge.show_state(PairState.LOADING)
         self._page.show_invitation(LOADING)
         self._show_state()
-        self._engine.load(self._spec)
+        self._engine.load(self._spec, self._cache)
 
     @Slot(object)
     def _show_progress(self, progress: Progress) -> None:
@@ -80,6 +97,7 @@ class ChatController(QObject):
     @Slot(object)
     def _take_pair(self, summary: PairSummary) -> None:
         self._pair, self._loading = summary, False
+        self.pair_loaded.emit(self._spec)
         self._window.badge.show_pair(summary)
         self._page.show_invitation(READY)
         self._show_state()
@@ -88,6 +106,7 @@ class ChatController(QObject):
     def _fail_loading(self, error: Exception) -> None:
         self._loading = False
         if isinstance(error, Cancelled):
+            self._window.badge.show_state(PairState.OFF, "loading was cancelled")
             return
         self._page.show_invitation(NO_MODELS)
         self._show_state()
@@ -124,6 +143,7 @@ class ChatController(QObject):
 
     @Slot(object)
     def _finish(self, trace: Trace) -> None:
+        self.reply_counted.emit(self._stats)
         self._page.transcript.finish_reply(trace.finish_reason)
         self._end_turn(trace.text)
 
@@ -148,6 +168,11 @@ class ChatController(QObject):
         self._show_state()
         if self._clear_at_end:
             self._start_new_chat()
+
+    @Slot()
+    def cancel_loading(self) -> None:
+        if self._loading:
+            self._engine.stop()
 
     @Slot()
     def _stop(self) -> None:
@@ -193,5 +218,7 @@ class ChatController(QObject):
         """Why nothing will be drafted with the settings as they are; empty when something will."""
         draft = draft_settings(self._settings.values)
         if draft.drafts:
-            return ""
+            if self._pair is None or self._pair.assistant is not None or draft.drafter != "assistant":
+                return ""
+            return self._pair.assistant_off or "no assistant is loaded"
         return "no drafter is chosen" if draft.drafter == "none" else "the draft length is 0"

@@ -1,14 +1,28 @@
-"""The window: a header with the pair and the actions, the chat page, and the side panel, a drawer when narrow."""
+"""The window: a rail of pages, a header with the pair and the actions, and the side panel, a drawer when narrow."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QAction, QCloseEvent, QKeySequence, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QMainWindow, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QMainWindow,
+    QStackedWidget,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.settings import Values
 from app.ui.chat_page import ChatPage
+from app.ui.connection_page import ConnectionPage
+from app.ui.downloads_page import DownloadsPage
+from app.ui.library_page import LibraryPage
+from app.ui.models_page import ModelsPage
 from app.ui.pair_badge import PairBadge
+from app.ui.pair_page import PairPage
+from app.ui.rail import Page, Rail
 from app.ui.side_panel import WIDTH, SidePanel
 from app.ui.theme import Theme, icon, named
 
@@ -20,6 +34,7 @@ class MainWindow(QMainWindow):
     new_chat_requested = Signal()
     stop_requested = Signal()
     side_panel_toggled = Signal(bool)
+    page_shown = Signal(str)  # Page
     painted = Signal()
     closing = Signal()
 
@@ -31,6 +46,14 @@ class MainWindow(QMainWindow):
         self.badge = PairBadge(theme)
         self.chat_page = ChatPage(theme, str(values["ghosts"]))
         self.side_panel = SidePanel(theme, values)
+        self.models_page = ModelsPage(theme)
+        self.pair_page = PairPage(theme)
+        self.downloads_page = DownloadsPage()
+        self.library_page = LibraryPage(theme)
+        self.connection_page = ConnectionPage(theme, values)
+        self._rail = Rail(theme)
+        self._rail.page_requested.connect(self.show_page)
+        self.badge.picker_requested.connect(self._show_picker)
         self._panel_wanted = bool(values["side_panel"])
         self._make_actions()
         self._body = QWidget()
@@ -38,17 +61,52 @@ class MainWindow(QMainWindow):
         self._body_layout.setContentsMargins(0, 0, 0, 0)
         self._body_layout.setSpacing(0)
         self._body_layout.addWidget(self.chat_page, 1)
-        central = QWidget()
-        layout = QVBoxLayout(central)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self._make_header())
-        layout.addWidget(self._body, 1)
-        self.setCentralWidget(central)
+        self._pages: dict[Page, QWidget] = {
+            "chat": self._body,
+            "models": self.models_page,
+            "pair": self.pair_page,
+            "downloads": self.downloads_page,
+            "library": self.library_page,
+            "connection": self.connection_page,
+        }
+        self._stack = QStackedWidget()
+        for page in self._pages.values():
+            self._stack.addWidget(page)
+        self.setCentralWidget(self._lay_out())
         self._drawer = False
         self._place_panel()
         self.take_theme(theme)
         self.chat_page.prompt_box.setFocus()
+
+    def _lay_out(self) -> QWidget:
+        right = QVBoxLayout()
+        right.setSpacing(0)
+        right.addWidget(self._make_header())
+        right.addWidget(self._stack, 1)
+        central = QWidget()
+        layout = QHBoxLayout(central)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self._rail)
+        layout.addLayout(right, 1)
+        return central
+
+    @Slot(str)
+    def show_page(self, page: Page) -> None:
+        self._rail.select(page)
+        self._stack.setCurrentWidget(self._pages[page])
+        self._panel.setEnabled(page == "chat")
+        self._new_chat.setEnabled(page == "chat")
+        self._lay_drawer()
+        self.page_shown.emit(page)
+
+    @Slot()
+    def _show_picker(self) -> None:
+        self.show_page("pair")
+
+    def show_downloads(self, running: int) -> None:
+        """How many downloads are not at their end, at the rail."""
+        self._rail.show_count(running)
 
     def _make_actions(self) -> None:
         self._new_chat = QAction("New chat", self, shortcut=QKeySequence("Ctrl+N"))
@@ -80,7 +138,16 @@ class MainWindow(QMainWindow):
     def take_theme(self, theme: Theme) -> None:
         self._new_chat.setIcon(icon("new-chat", theme.text))
         self._panel.setIcon(icon("panel", theme.text))
-        for part in (self.badge, self.chat_page, self.side_panel):
+        for part in (
+            self.badge,
+            self.chat_page,
+            self.side_panel,
+            self.models_page,
+            self.pair_page,
+            self.library_page,
+            self.connection_page,
+            self._rail,
+        ):
             part.take_theme(theme)
 
     @Slot(bool)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 from enum import Enum
 
-from PySide6.QtCore import QSize, Slot
+from PySide6.QtCore import QSize, Signal, Slot
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QToolButton, QWidget
 
 from app.records import PairSummary, Progress
 from app.ui.theme import Theme, named
@@ -23,11 +23,14 @@ class PairState(Enum):
 class PairBadge(QWidget):
     """Names target and assistant; says Loading (how far), Active, Idle, or Off and why."""
 
+    picker_requested = Signal()
+
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Model pair")
-        self._names = named(QLabel(), "figure")
-        self._names.hide()
+        self._names = named(QToolButton(), "pairNames")
+        self._names.setText("Choose a pair")
+        self._names.clicked.connect(self.picker_requested)
         self._dot = Dot(theme)
         self._state = named(QLabel(), "muted")
         self._state.setAccessibleName("Pair state")
@@ -46,15 +49,10 @@ class PairBadge(QWidget):
 
     def show_pair(self, summary: PairSummary) -> None:
         self._names.setText(summary.target + (f"  +  {summary.assistant}" if summary.assistant else ""))
-        self._names.show()
-        details = (
-            f"{summary.device.upper()}, {summary.dtype}, {summary.decoder} decoder, "
-            f"context of {summary.context_length:,} tokens"
-        )
+        lines = (*_held(summary), *summary.notes, "Click to choose another pair.")
         # Names come from strangers' files, and a tool tip that looks like rich text would be shown as such.
-        tip = "<br>".join(html.escape(line) for line in (details, *summary.notes))
-        self._names.setToolTip(f"<qt>{tip}</qt>")
-        self._names.setAccessibleDescription("\n".join((details, *summary.notes)))
+        self._names.setToolTip(f"<qt>{'<br>'.join(html.escape(line) for line in lines)}</qt>")
+        self._names.setAccessibleDescription("\n".join(lines))
 
     def show_state(self, state: PairState, reason: str = "") -> None:
         self._bar.setVisible(state is PairState.LOADING)
@@ -73,6 +71,18 @@ class PairBadge(QWidget):
     @Slot(object)
     def take_theme(self, theme: Theme) -> None:
         self._dot.take_theme(theme)
+
+
+def _held(summary: PairSummary) -> tuple[str, ...]:
+    """Where both models are and how, as they really were loaded."""
+    target = (
+        f"{summary.target}: {summary.device.upper()}, {summary.weights}, {summary.decoder} decoder, "
+        f"context of {summary.context_length:,} tokens"
+    )
+    if summary.assistant is None:
+        return (target,)
+    where = (summary.assistant_device or summary.device).upper()
+    return (target, f"{summary.assistant}: {where}, {summary.assistant_weights or summary.weights}")
 
 
 class Dot(QWidget):

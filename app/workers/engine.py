@@ -28,6 +28,7 @@ SECONDS_PER_UPDATE = 1 / 30
 @dataclass(frozen=True)
 class LoadJob:
     spec: PairSpec
+    cache: Path | None = None  # where the models of the Hub are
     stop: Event = field(default_factory=Event)
 
 
@@ -59,7 +60,7 @@ class EngineWorker(QObject):
     def load(self, job: LoadJob) -> None:
         ending: Exception = Cancelled()
         try:
-            self._pair = None
+            self._unload()
             self._pair = self._load(job)
         except Exception as error:
             ending = _explain(error)
@@ -83,6 +84,15 @@ class EngineWorker(QObject):
             else:
                 self.failed.emit(ending)
 
+    def _unload(self) -> None:
+        """Before new models come the old ones go, and what they held is given back."""
+        if self._pair is None:
+            return
+        from app.models.weights import release_memory
+
+        self._pair = None
+        release_memory()
+
     def _load(self, job: LoadJob) -> ModelPair:
         self.progressed.emit(Progress("Starting the engine"))
         from app.models.imports import import_quietly
@@ -91,14 +101,9 @@ class EngineWorker(QObject):
         from app.models.loading import load_pair
 
         began = perf_counter()
-        loading = load_pair(job.spec, self._models, job.stop)
-        while True:
-            try:
-                self.progressed.emit(next(loading))
-            except StopIteration as done:
-                pair: ModelPair = done.value
-                log.info("loaded %s in %.1f s", pair.summary, perf_counter() - began)
-                return pair
+        pair = load_pair(job.spec, self._models, job.stop, self.progressed.emit, job.cache)
+        log.info("loaded %s in %.1f s", pair.summary, perf_counter() - began)
+        return pair
 
     def _generate(self, job: GenerateJob) -> Trace:
         from app.engine.decoding import rounds
@@ -133,8 +138,8 @@ class Engine(QObject):
         self._stop = Event()
         self._thread.start()
 
-    def load(self, spec: PairSpec) -> None:
-        job = LoadJob(spec)
+    def load(self, spec: PairSpec, cache: Path | None = None) -> None:
+        job = LoadJob(spec, cache)
         self._stop = job.stop
         self._load_requested.emit(job)
 

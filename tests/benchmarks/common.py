@@ -18,7 +18,7 @@ import torch
 from app.engine.cached_model import ModelPair
 from app.engine.decoding import rounds
 from app.models.loading import load_pair
-from app.records import Dtype, PairSpec, Round
+from app.records import PairSpec, Round, Weights
 from app.resources import data_folder
 from tests.helpers.prompts import PROMPTS
 from tests.helpers.replies import request
@@ -41,14 +41,9 @@ def add_pair_options(to: argparse.ArgumentParser, tokens: int) -> None:
     to.add_argument("--tokens", type=int, default=tokens, help=f"longest reply (default: {tokens})")
 
 
-def load(target: str, assistant: str, dtype: Dtype) -> ModelPair:
-    loading = load_pair(PairSpec(target, assistant, dtype), data_folder() / "models", Event())
-    while True:
-        try:
-            next(loading)
-        except StopIteration as done:
-            pair: ModelPair = done.value
-            return pair
+def load(target: str, assistant: str, weights: Weights) -> ModelPair:
+    spec = PairSpec.of(target, assistant, weights)
+    return load_pair(spec, data_folder() / "models", Event(), lambda progress: None)
 
 
 def choose_prompts(questions: Path | None, count: int | None) -> list[str]:

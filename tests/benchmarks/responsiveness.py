@@ -71,7 +71,7 @@ def wait_for(connect: Callable[[Callable[[object], None]], object]) -> object:
 
 def measure(assistant: str, tokens: int) -> dict[str, object]:
     application = QApplication([])
-    program = Application(application, PairSpec("starter", assistant))
+    program = Application(application, PairSpec.of("starter", assistant))
     worker, page = program.engine.worker, program.window.chat_page
     program.window.side_panel.setting_changed.emit("max_new_tokens", tokens)
     program.window.side_panel.setting_changed.emit("temperature", 0.7)

@@ -36,7 +36,8 @@ def run(arguments: list[str], environment: dict[str, str]) -> subprocess.Complet
 
 def say_json(environment: dict[str, str], *options: str) -> dict[str, Any]:
     ended = run(
-        ["say", PROMPT, "--json", "--max-new-tokens", "24", "--dtype", "float32", *options], environment
+        ["say", PROMPT, "--json", "--max-new-tokens", "24", "--quantization", "float32", *options],
+        environment,
     )
     assert ended.returncode == 0, ended.stderr
     answer: dict[str, Any] = json.loads(ended.stdout)

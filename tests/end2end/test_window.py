@@ -57,7 +57,7 @@ def person(qtbot: QtBot, starter_home: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("TANDEM_HOME", str(starter_home))
     application = QApplication.instance()
     assert isinstance(application, QApplication)
-    program = Application(application, PairSpec(dtype="float32"))
+    program = Application(application, PairSpec.of("starter", "starter", "float32"))
     program.show()
     person = Person(program, qtbot)
     person.wait_until_idle()

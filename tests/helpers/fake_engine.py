@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from PySide6.QtCore import QObject, Signal
 
 from app.records import GenerationRequest, PairSpec, PairSummary, Round, Trace
@@ -28,7 +30,7 @@ class FakeEngine(QObject):
         self.requests: list[GenerationRequest] = []
         self.stops = 0
 
-    def load(self, spec: PairSpec) -> None:
+    def load(self, spec: PairSpec, cache: Path | None = None) -> None:
         self.loads.append(spec)
 
     def generate(self, request: GenerationRequest) -> None:

@@ -22,13 +22,8 @@ def starter_models(starter_home: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def starter_pair(starter_models: Path) -> ModelPair:
-    steps = load_pair(PairSpec(dtype="float32"), starter_models, Event())
-    while True:
-        try:
-            next(steps)
-        except StopIteration as finished:
-            pair: ModelPair = finished.value
-            return pair
+    spec = PairSpec.of("starter", "starter", "float32")
+    return load_pair(spec, starter_models, Event(), lambda progress: None)
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -43,9 +43,9 @@ def specs(monkeypatch: pytest.MonkeyPatch) -> list[PairSpec]:
     """Puts a scripted pair in the place of the loaded one; holds what was asked to be loaded."""
     asked: list[PairSpec] = []
 
-    def load_pair(spec: PairSpec, models: Path, stop: Event) -> Iterator[Progress]:
+    def load_pair(spec: PairSpec, models: Path, stop: Event, tell: Callable[[Progress], None]) -> ModelPair:
         asked.append(spec)
-        yield Progress("Loading the target", 0.5)
+        tell(Progress("Loading the target", 0.5))
         return _pair(with_assistant=spec.assistant is not None)
 
     monkeypatch.setattr(loading, "load_pair", load_pair)
@@ -80,7 +80,7 @@ def test_defaults_are_those_of_the_settings_but_greedy() -> None:
     assert options.temperature == 0.0
     expected = {key: SETTINGS[key].default for key in OPTIONS if key != "temperature"}
     assert {key: getattr(options, key) for key in expected} == expected
-    assert (options.target, options.assistant, options.dtype) == ("starter", "starter", "auto")
+    assert (options.target, options.assistant, options.quantization) == ("starter", "starter", "auto")
 
 
 def test_options_reach_the_request() -> None:
@@ -105,7 +105,7 @@ def test_options_reach_the_request() -> None:
         ("--draft-length", "many", "0 to 16"),
         ("--drafter", "nobody", "assistant, lookup, early-exit, hybrid, none"),
         ("--rule", "best", "auto, match, sample-match, speculative"),
-        ("--dtype", "int8", "float32"),
+        ("--quantization", "int3", "float32"),
         ("--confidence-threshold", "high", "0 to 1, 0 is off"),
         ("--variants", "9", "1 to 8"),
         ("--stop", "", "cannot be empty"),
@@ -160,13 +160,13 @@ def test_every_other_option_reaches_the_request_too() -> None:
 @pytest.mark.parametrize("options", [["--drafter", "none"], ["--drafter", "lookup"], ["--draft-length", "0"]])
 def test_an_assistant_that_does_not_draft_is_not_loaded(options: list[str], specs: list[PairSpec]) -> None:
     assert main(["say", "1 2", "--assistant", "somewhere", *options]) == 0
-    assert specs == [PairSpec("starter", None, "auto")]
+    assert specs == [PairSpec.of("starter", None)]
 
 
 def test_the_named_pair_is_loaded(specs: list[PairSpec]) -> None:
-    named = ["--target", "big", "--assistant", "small", "--dtype", "float32"]
+    named = ["--target", "big", "--assistant", "small", "--quantization", "float32"]
     assert main(["say", "1 2", *named]) == 0
-    assert specs == [PairSpec("big", "small", "float32")]
+    assert specs == [PairSpec.of("big", "small", "float32")]
     assert make_spec(parse(["say", "x", *named]), make_request(parse(["say", "x"])).draft) == specs[0]
 
 
@@ -277,7 +277,7 @@ def test_what_a_library_prints_does_not_reach_standard_output(
 
     def talkative(*arguments: Any) -> Any:
         sys.stdout.write("Did you know?\n")
-        return (yield from quiet(*arguments))
+        return quiet(*arguments)
 
     monkeypatch.setattr(loading, "load_pair", talkative)
     assert say_json(capsys)["text"]
@@ -416,8 +416,7 @@ def test_a_second_ctrl_c_would_kill() -> None:
 def test_stopped_before_the_reply_began(
     failure: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def load_pair(*arguments: object) -> Iterator[Progress]:
-        yield Progress("Loading the target")
+    def load_pair(*arguments: object) -> None:
         raise failure
 
     monkeypatch.setattr(loading, "load_pair", load_pair)
@@ -450,9 +449,8 @@ def test_a_bug_is_not_dressed_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_library_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def load_pair(*arguments: object) -> Iterator[Progress]:
+    def load_pair(*arguments: object) -> None:
         raise ImportError("No module named 'gguf'")
-        yield Progress("")
 
     monkeypatch.setattr(loading, "load_pair", load_pair)
     assert main(["say", "Hello"]) == 1
@@ -462,9 +460,8 @@ def test_a_missing_library_is_named(
 def test_user_facing_errors_cannot_drive_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def load_pair(*arguments: object) -> Iterator[Progress]:
+    def load_pair(*arguments: object) -> None:
         raise UserFacingError("Bad \x1b[2J name")
-        yield Progress("")
 
     monkeypatch.setattr(loading, "load_pair", load_pair)
     assert main(["say", "Hello"]) == 1

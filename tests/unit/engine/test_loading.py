@@ -46,13 +46,9 @@ def checkpoint(tmp_path: Path) -> Callable[[str], Path]:
 def load(
     target: Path, assistant: Path | None = None, stop: Event | None = None
 ) -> tuple[list[Progress], ModelPair]:
-    spec = PairSpec(str(target), None if assistant is None else str(assistant), "float64")
-    steps, heard = load_pair(spec, target.parent / "models", stop or Event()), []
-    while True:
-        try:
-            heard.append(next(steps))
-        except StopIteration as finished:
-            return heard, finished.value
+    spec = PairSpec.of(str(target), None if assistant is None else str(assistant), "float64")
+    heard: list[Progress] = []
+    return heard, load_pair(spec, target.parent / "models", stop or Event(), heard.append)
 
 
 def refusal(target: Path, assistant: Path | None = None) -> UserFacingError:
@@ -67,7 +63,7 @@ def test_a_loaded_pair_is_ready_to_write(checkpoint: Callable[..., Path]) -> Non
     heard, pair = load(checkpoint("big"), checkpoint("small", num_hidden_layers=1))
     shares = [each.share or 0.0 for each in heard]
     assert shares == sorted(shares)
-    assert (pair.summary.target, pair.summary.assistant, pair.summary.dtype) == ("big", "small", "float64")
+    assert (pair.summary.target, pair.summary.assistant, pair.summary.weights) == ("big", "small", "float64")
     assert pair.summary.context_length == pair.target.context_length == 512
     assert pair.eos_ids == {1}
     assert pair.target.tokens == [], "warming up leaves nothing behind"

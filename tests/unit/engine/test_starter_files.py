@@ -38,7 +38,7 @@ def prepared(models: Path, stop: Event | None = None) -> list[Progress]:
 
 def explained(models: Path) -> UserFacingError:
     with pytest.raises(UserFacingError) as caught:
-        list(load_pair(PairSpec(), models, Event()))
+        load_pair(PairSpec(), models, Event(), lambda progress: None)
     assert caught.value.remedy
     assert not models.exists() or list(models.iterdir()) == []
     return caught.value

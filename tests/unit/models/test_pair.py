@@ -19,7 +19,6 @@ from app.models.pair import (
     judge,
     refusal,
     shape,
-    speed_up,
 )
 from tests.helpers import tiny
 
@@ -123,7 +122,9 @@ def test_what_cannot_write_text_is_refused(config: dict[str, Any], reason: str) 
 
 def test_c3_a_model_that_needs_its_own_code_is_refused_and_one_that_only_brings_some_is_not() -> None:
     brings = {"auto_map": {"AutoModelForCausalLM": "modeling_x.XForCausalLM"}}
-    assert "never run here" in (refusal({"model_type": "stranger", **brings}, "X") or "")
+    stranger = {"model_type": "stranger", **brings}
+    assert "only with your consent" in (refusal(stranger, "X") or "")
+    assert refusal(stranger, "X", own_code=True) is None
     assert refusal({**LLAMA, **brings}, "X") is None
 
 
@@ -251,12 +252,6 @@ def test_p9_works_from_configurations_alone() -> None:
     assert verdict(QWEN_7B, QWEN_HALF, weights=(None, None)).notes == ()
 
 
-def test_the_speed_up_is_the_papers() -> None:
-    assert speed_up(0.5, 1, 0.0) == pytest.approx(1.5)
-    assert speed_up(0.8, 5, 0.1) == pytest.approx((1 + 0.8 + 0.64 + 0.512 + 0.4096 + 0.32768) / 1.5)
-    assert speed_up(0.0, 5, 1.0) == pytest.approx(1 / 6)
-
-
 @pytest.mark.parametrize(
     ("config", "weights"), [(LLAMA, 1_100_048_384), (QWEN_7B, 7_615_616_512), (QWEN_HALF, 494_032_768)]
 )
@@ -274,7 +269,7 @@ def test_weights_are_counted_by_the_headers_of_the_files(tmp_path: Path) -> None
     model.save_pretrained(tmp_path, max_shard_size="40KB")
     assert len(list(tmp_path.glob("*.safetensors"))) > 1
     assert count_parameters(tmp_path) == sum(each.numel() for each in model.parameters())
-    assert count_parameters(tmp_path / "nowhere") == 0
+    assert count_parameters(tmp_path / "nowhere") is None
 
 
 def test_a_configuration_is_judged_as_transformers_builds_it() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QToolButton
 from pytestqt.qtbot import QtBot
 
 from app.cli.say import TextView, describe
@@ -17,8 +17,8 @@ from tests.helpers.fake_engine import PAIR
 NOTED = dataclasses.replace(PAIR, notes=("<b>Small</b> is larger.", "Drafts are \x1b[31mslow."))
 
 
-def names(badge: PairBadge) -> QLabel:
-    return next(each for each in badge.findChildren(QLabel) if each.text())
+def names(badge: PairBadge) -> QToolButton:
+    return badge.findChildren(QToolButton)[0]
 
 
 def test_the_badge_shows_notes_as_plain_text(qtbot: QtBot) -> None:

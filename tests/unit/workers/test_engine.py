@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 from time import sleep
@@ -85,8 +85,10 @@ def pair() -> ModelPair:
 
 @pytest.fixture
 def engine(pair: ModelPair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    def load(spec: PairSpec, models: Path, stop: Event) -> Iterator[Progress]:
-        yield Progress("Loading", 0.5)
+    def load(
+        spec: PairSpec, models: Path, stop: Event, tell: Callable[[Progress], None], cache: Path | None
+    ) -> ModelPair:
+        tell(Progress("Loading", 0.5))
         return pair
 
     monkeypatch.setattr(loading, "load_pair", load)
@@ -203,8 +205,10 @@ def test_a_failed_load_says_why_and_the_next_one_can_work(
 ) -> None:
     outcomes = [UserFacingError("No such model."), pair]
 
-    def load(spec: PairSpec, models: Path, stop: Event) -> Iterator[Progress]:
-        yield Progress("Loading")
+    def load(
+        spec: PairSpec, models: Path, stop: Event, tell: Callable[[Progress], None], cache: Path | None
+    ) -> ModelPair:
+        tell(Progress("Loading"))
         outcome = outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
@@ -225,10 +229,12 @@ def test_shutting_down_while_loading_cancels_it(
 ) -> None:
     begun = Event()
 
-    def load(spec: PairSpec, models: Path, stop: Event) -> Iterator[Progress]:
+    def load(
+        spec: PairSpec, models: Path, stop: Event, tell: Callable[[Progress], None], cache: Path | None
+    ) -> ModelPair:
         begun.set()
         while not stop.is_set():
-            yield Progress("Loading")
+            tell(Progress("Loading"))
             sleep(0.002)
         raise Cancelled
 

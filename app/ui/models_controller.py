@@ -1,0 +1,554 @@
+"""What happens on the pages of models, downloads, library and Hub: intents become work, results become words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal, Slot
+from PySide6.QtWidgets import QFileDialog
+
+from app.errors import UserFacingError
+from app.hub.entries import Glance, ModelEntry, Plan, Query, StoredModel
+from app.models.finder import Recommendation
+from app.models.shelf import Shelf
+from app.records import ModelSpec, Weights
+from app.settings import SettingsFile
+from app.ui.consent_dialog import ConsentDialog
+from app.ui.main_window import MainWindow
+from app.ui.memory_bar import Part, Room
+from app.words import size
+from app.workers import lookups
+from app.workers.downloads import DownloadQueue, Item
+from app.workers.lookups import Disk, Look, Portion
+from app.workers.tasks import Task, Tasks
+
+if TYPE_CHECKING:
+    from app.hub.connection import Connection
+    from app.models.memory import Estimate
+
+CONTEXT = 4096  # tokens to reckon with
+NOTHING_FITS = (
+    "No known pair fits the memory that is free now. Close other programs, or search for a small model."
+)
+OFFLINE = "Offline: these are the models on this disk."
+
+
+class ModelsController(QObject):
+    use_requested = Signal(str, object)  # role, ModelSpec
+    disk_changed = Signal(object)  # tuple[StoredModel, ...]
+
+    def __init__(
+        self,
+        window: MainWindow,
+        tasks: Tasks,
+        queue: DownloadQueue,
+        settings: SettingsFile,
+        shelf: Shelf,
+        data: Path,
+    ) -> None:
+        super().__init__(window)
+        self._window, self._page, self._view = window, window.models_page, window.models_page.model
+        self._tasks, self._queue, self._settings, self._shelf, self._data = (
+            tasks,
+            queue,
+            settings,
+            shelf,
+            data,
+        )
+        self._query = Query()
+        self._entries: dict[str, ModelEntry] = {}
+        self._glances: dict[str, Glance] = {}
+        self._glancing: dict[str, Task] = {}
+        self._rest: Iterator[ModelEntry] | None = None
+        self._search: Task | None = None
+        self._by_size = False
+        self._looking: Task | None = None
+        self._look: Look | None = None
+        self._spec = ModelSpec("")
+        self._way: Weights = "auto"
+        self._stored: tuple[StoredModel, ...] = ()
+        self._used: frozenset[str] = frozenset()
+        self._asked_disk = False
+        self._dialog: ConsentDialog | None = None
+        self._connect()
+
+    def _connect(self) -> None:
+        page, view, library, downloads = (
+            self._page,
+            self._view,
+            self._window.library_page,
+            self._window.downloads_page,
+        )
+        page.query_changed.connect(self._begin_search)
+        page.sort_changed.connect(self._sort)
+        page.more_requested.connect(self._search_on)
+        page.entry_chosen.connect(self.look_at)
+        page.entries_seen.connect(self._glance)
+        page.retry_requested.connect(self._search_again)
+        page.advice.chosen.connect(self._take_advice)
+        view.download_requested.connect(self._download)
+        view.use_requested.connect(self._use)
+        view.revision_chosen.connect(self._choose_revision)
+        view.file_requested.connect(self._choose_file)
+        view.way_chosen.connect(self._choose_way)
+        view.consent_requested.connect(self._ask_consent)
+        view.retry_requested.connect(self._look_again)
+        self._queue.changed.connect(self._show_downloads)
+        self._queue.arrived.connect(self._take_arrival)
+        downloads.pause_requested.connect(self._queue.pause)
+        downloads.resume_requested.connect(self._queue.resume)
+        downloads.cancel_requested.connect(self._queue.cancel)
+        downloads.search_requested.connect(self._open_search)
+        library.use_requested.connect(self._use_stored)
+        library.delete_requested.connect(self._ask_delete)
+        library.forget_requested.connect(self._forget)
+        library.repair_requested.connect(self._repair)
+        library.add_requested.connect(self.add_local)
+        library.move_requested.connect(self._choose_folder)
+        self._window.page_shown.connect(self._enter)
+
+    def connection(self) -> Connection:
+        """The way to the Hub as the settings have it now."""
+        from app.hub.connection import Connection
+
+        values = self._settings.values
+        return Connection(
+            endpoint=str(values["endpoint"]),
+            cache=str(values["models_folder"]),
+            proxy=str(values["proxy"]),
+            certificates=str(values["certificates"]),
+            offline=bool(values["offline"]),
+        )
+
+    @Slot(str)
+    def _enter(self, page: str) -> None:
+        if page in ("models", "library", "pair") and not self._asked_disk:
+            self.read_disk()
+        if page == "models" and not self._entries and self._search is None:
+            self._begin_search(self._query)
+
+    # Searching
+
+    @Slot(object)
+    def _begin_search(self, query: Query) -> None:
+        self._query = query
+        self._cancel_search()
+        self._entries, self._rest = {}, None
+        if self.connection().is_offline:
+            self._show_disk_instead()
+            return
+        self._page.show_searching()
+        self._search = self._tasks.start(partial(lookups.begin_search, self.connection(), query))
+        self._search.done.connect(self._take_portion)
+        self._search.failed.connect(self._fail_search)
+
+    @Slot()
+    def _search_again(self) -> None:
+        self._begin_search(self._query)
+
+    @Slot()
+    def _search_on(self) -> None:
+        if self._rest is not None and self._search is None:
+            self._search = self._tasks.start(partial(lookups.next_portion, self._rest))
+            self._search.done.connect(self._take_portion)
+            self._search.failed.connect(self._fail_search)
+
+    @Slot(object)
+    def _take_portion(self, portion: Portion) -> None:
+        self._search, self._rest = None, portion.rest if portion.more else None
+        first = not self._entries
+        self._entries |= {each.repo: each for each in portion.entries}
+        if first or self._by_size:
+            self._show_entries()
+        else:
+            self._page.add_entries(portion.entries, portion.more)
+
+    @Slot(object)
+    def _fail_search(self, error: UserFacingError) -> None:
+        self._search = None
+        if not self._entries:
+            self._show_disk_instead()
+        self._page.show_error(error)
+
+    @Slot(bool)
+    def _sort(self, by_size: bool) -> None:
+        if by_size != self._by_size:
+            self._by_size = by_size
+            if self._entries:
+                self._show_entries()
+
+    def _show_entries(self) -> None:
+        entries = list(self._entries.values())
+        if self._by_size:
+            entries.sort(key=lambda each: each.parameters if each.parameters is not None else float("inf"))
+        self._page.show_entries(entries, self._glances, self._rest is not None)
+
+    def _show_disk_instead(self) -> None:
+        words = self._query.text.strip().lower()
+        here = [_entry(each) for each in self._stored if not each.missing and words in each.repo.lower()]
+        self._entries = {each.repo: each for each in here}
+        self._page.show_entries(here, {}, False)
+        self._page.show_note(OFFLINE if here else "Offline, and nothing like it is on this disk.")
+
+    def _cancel_search(self) -> None:
+        for each in (self._search, *self._glancing.values()):
+            if each is not None:
+                each.cancel()
+        self._search = None
+        self._glancing.clear()
+
+    @Slot(object)
+    def _glance(self, repos: tuple[str, ...]) -> None:
+        """Looks closer at the rows in view, and no longer at those that have left it."""
+        if self.connection().is_offline:
+            return
+        for repo in set(self._glancing) - set(repos):
+            self._glancing.pop(repo).cancel()
+        for repo in repos:
+            if repo in self._glances or repo in self._glancing or repo not in self._entries:
+                continue
+            task = self._tasks.start(partial(lookups.glance_at, self.connection(), repo, self._data))
+            task.done.connect(self._take_glance)
+            self._glancing[repo] = task
+
+    @Slot(object)
+    def _take_glance(self, glance: Glance) -> None:
+        self._glancing.pop(glance.repo, None)
+        self._glances[glance.repo] = glance
+        if glance.repo in self._entries:
+            self._page.show_again(self._entries[glance.repo], glance)
+
+    # One model
+
+    @Slot(str)
+    def look_at(self, repo: str) -> None:
+        self._spec = ModelSpec(repo)
+        self._look_again()
+
+    @Slot()
+    def _look_again(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+        self._look = None
+        self._page.show_model(self._spec.source)
+        self._looking = self._tasks.start(
+            partial(lookups.look_at, self.connection(), self._spec, self._data, CONTEXT)
+        )
+        self._looking.done.connect(self._show_look)
+        self._looking.failed.connect(self._fail_look)
+
+    @Slot(object)
+    def _fail_look(self, error: UserFacingError) -> None:
+        self._looking = None
+        self._view.show_verdict("", False)
+        self._view.message_bar.show_error(error, "Try again")
+
+    @Slot(object)
+    def _show_look(self, look: Look) -> None:
+        self._looking, self._look = None, look
+        found, view = look.found, self._view
+        if found.details is not None:
+            names = [each.name for each in found.files]
+            view.show_details(found.details, names, found.context, self._spec.revision)
+            ggufs = [each.name for each in found.details.files if each.name.endswith(".gguf")]
+            view.show_ggufs(ggufs, self._spec.file)
+        words = found.refused or found.unknown
+        view.show_verdict(words, bool(found.refused))
+        if found.obstacle is not None:
+            view.message_bar.show_error(found.obstacle)
+        view.show_consent(self._consent("code"), self._consent("pickle"))
+        view.show_ways(list(look.ways), self._way)
+        self._choose_way(self._way if self._way in look.ways else next(iter(look.ways), "auto"))
+        view.show_card(look.card)
+        self._show_actions()
+
+    def _show_actions(self) -> None:
+        if self._look is None:
+            return
+        found = self._look.found
+        here = self._is_here()
+        may = found.details is not None and found.obstacle is None and not found.refused
+        words = "" if here or not may else f"Download, {size(found.size)}"
+        if may and not here and any(each.plan.repo == found.spec.source for each in self._unfinished()):
+            words = "See the download"
+        self._view.show_actions(words, here, not found.refused and (here or found.seen is not None))
+
+    def _is_here(self) -> bool:
+        if self._look is None:
+            return False
+        details = self._look.found.details
+        return any(
+            each.repo == self._spec.source
+            and not each.missing
+            and (details is None or each.commit == details.commit)
+            for each in self._stored
+        )
+
+    def _consent(self, kind: str) -> bool | None:
+        """Whether it is given; None where there is nothing to consent to."""
+        if self._look is None or self._look.found.details is None:
+            return None
+        details = self._look.found.details
+        names = [each.name for each in details.files]
+        if kind == "code":
+            needed = any(each.endswith(".py") for each in names) and (
+                self._spec.own_code or "program code" in self._look.found.refused
+            )
+        else:
+            has = any(each.endswith(".bin") for each in names)
+            needed = has and not any(each.endswith((".safetensors", ".gguf")) for each in names)
+        return self._shelf.allows(kind, self._spec.source, details.commit) if needed else None
+
+    @Slot(str)
+    def _choose_way(self, way: Weights) -> None:
+        if self._look is not None and way in self._look.ways:
+            self._way = way
+            self._view.show_room(rooms_of(self._look.ways[way])[0])
+        else:
+            self._view.show_room(None)
+
+    @Slot(str)
+    def _choose_revision(self, revision: str) -> None:
+        self._spec = replace(self._spec, revision=revision)
+        self._look_again()
+
+    @Slot(str)
+    def _choose_file(self, name: str) -> None:
+        self._spec = replace(self._spec, file=name)
+        self._look_again()
+
+    @Slot(str)
+    def _ask_consent(self, kind: str) -> None:
+        """Taking a consent back needs no question."""
+        if self._look is None or self._look.found.details is None:
+            return
+        commit = self._look.found.details.commit
+        if self._shelf.allows(kind, self._spec.source, commit):
+            self._shelf.allow(kind, self._spec.source, commit, False)
+            self._apply_consents(commit)
+            return
+        self._dialog = ConsentDialog(kind, self._spec.source, commit[:12], parent=self._window)
+        self._dialog.agreed.connect(self._take_consent)
+        self._dialog.open()
+
+    @Slot(str, str)
+    def _take_consent(self, kind: str, repo: str) -> None:
+        if self._look is not None and self._look.found.details is not None and repo == self._spec.source:
+            commit = self._look.found.details.commit
+            self._shelf.allow(kind, repo, commit, True)
+            self._apply_consents(commit)
+
+    def _apply_consents(self, commit: str) -> None:
+        self._spec = self.consented(replace(self._spec, revision=commit))
+        self._look_again()
+
+    def consented(self, spec: ModelSpec) -> ModelSpec:
+        """A model pinned to a commit, with what the person allows it."""
+        return replace(
+            spec,
+            own_code=self._shelf.allows("code", spec.source, spec.revision),
+            pickle=self._shelf.allows("pickle", spec.source, spec.revision),
+        )
+
+    @Slot(str)
+    def _use(self, role: str) -> None:
+        if self._look is not None:
+            details = self._look.found.details
+            spec = replace(self._spec, revision=details.commit) if details else self._spec
+            self.use_requested.emit(role, self.consented(spec))
+
+    # Downloading
+
+    @Slot()
+    def _download(self) -> None:
+        if self._look is None:
+            return
+        if any(each.plan.repo == self._spec.source for each in self._unfinished()):
+            self._window.show_page("downloads")
+            return
+        try:
+            self.download(self._look.found.plan())
+        except UserFacingError as error:
+            self._view.message_bar.show_error(error)
+
+    def download(self, plan: Plan) -> None:
+        self._queue.add(plan)
+        self._window.show_page("downloads")
+
+    def fetch(self, repo: str) -> None:
+        """Looks a repository up and queues what it needs."""
+        task = self._tasks.start(
+            partial(lookups.look_at, self.connection(), ModelSpec(repo), self._data, CONTEXT)
+        )
+        task.done.connect(self._queue_look)
+        task.failed.connect(self._fail_fetch)
+
+    @Slot(object)
+    def _queue_look(self, look: Look) -> None:
+        try:
+            self._queue.add(look.found.plan())
+        except UserFacingError as error:
+            self._fail_fetch(error)
+
+    @Slot(object)
+    def _fail_fetch(self, error: UserFacingError) -> None:
+        self._window.show_page("models")
+        self._page.message_bar.show_error(error)
+
+    @Slot(object)
+    def _take_advice(self, pair: Recommendation) -> None:
+        here = {each.repo for each in self._stored if not each.missing}
+        wanted = [each.repo for each in (pair.target, pair.assistant)]
+        for repo in wanted:
+            if repo not in here:
+                self.fetch(repo)
+        if set(wanted) <= here:
+            for role, repo in zip(("target", "assistant"), wanted, strict=True):
+                self.use_requested.emit(role, replace(self.stored_spec(repo), weights=pair.weights))
+        else:
+            self._window.show_page("downloads")
+
+    def _unfinished(self) -> list[Item]:
+        return [each for each in self._queue.items if each.state != "done"]
+
+    @Slot(object)
+    def _show_downloads(self, items: tuple[Item, ...]) -> None:
+        self._window.downloads_page.show_items(items)
+        self._window.show_downloads(len([each for each in items if each.state != "done"]))
+
+    @Slot(str)
+    def _take_arrival(self, repo: str) -> None:
+        self.read_disk()
+
+    @Slot()
+    def _open_search(self) -> None:
+        self._window.show_page("models")
+
+    # The disk
+
+    def read_disk(self) -> None:
+        self._asked_disk = True
+        task = self._tasks.start(partial(lookups.read_disk, self.connection()))
+        task.done.connect(self._take_disk)
+
+    @Slot(object)
+    def _take_disk(self, disk: Disk) -> None:
+        self._stored = disk.stored
+        here = frozenset(each.repo for each in disk.stored if not each.missing)
+        self._page.advice.show_pairs(disk.advice, here, NOTHING_FITS)
+        for repo, entry in self._entries.items():
+            self._entries[repo] = replace(entry, present=repo in here)
+            self._page.show_again(self._entries[repo], self._glances.get(repo))
+        if not self._entries and self.connection().is_offline:
+            self._show_disk_instead()
+        self._show_library()
+        self._show_actions()
+        self.disk_changed.emit(self._stored)
+
+    def show_used(self, sources: frozenset[str]) -> None:
+        """Which models are loaded."""
+        self._used = sources
+        self._show_library()
+
+    def _show_library(self) -> None:
+        self._window.library_page.show_models(
+            self._stored, self._shelf.added, self._used, self.connection().folder
+        )
+
+    def stored_spec(self, repo: str) -> ModelSpec:
+        """A model of this disk by its commit; anything else is a path."""
+        for each in self._stored:
+            if each.repo == repo and not each.missing:
+                return self.consented(ModelSpec(repo, revision=each.commit))
+        return ModelSpec(repo)
+
+    @Slot(str, str)
+    def _use_stored(self, role: str, source: str) -> None:
+        self.use_requested.emit(role, self.stored_spec(source))
+
+    @Slot(str)
+    def _ask_delete(self, repo: str) -> None:
+        whole = sum(each.bytes for each in self._stored if each.repo == repo)
+        self._dialog = ConsentDialog("delete", repo, "", size(whole), self._window)
+        self._dialog.agreed.connect(self._delete)
+        self._dialog.open()
+
+    @Slot(str, str)
+    def _delete(self, kind: str, repo: str) -> None:
+        task = self._tasks.start(partial(lookups.delete, self.connection(), repo))
+        task.done.connect(self._take_deletion)
+        task.failed.connect(self._window.library_page.message_bar.show_error)
+
+    @Slot(object)
+    def _take_deletion(self, freed: int) -> None:
+        self.read_disk()
+
+    @Slot(str)
+    def _repair(self, repo: str) -> None:
+        self.fetch(repo)
+        self._window.show_page("downloads")
+
+    @Slot(str)
+    def _forget(self, source: str) -> None:
+        self._shelf.drop(source)
+        self._show_library()
+        self.disk_changed.emit(self._stored)
+
+    @Slot(str)
+    def add_local(self, kind: str) -> None:
+        if kind == "folder":
+            source = QFileDialog.getExistingDirectory(self._window, "A folder with a config.json and weights")
+        else:
+            source, _ = QFileDialog.getOpenFileName(self._window, "A GGUF file", "", "GGUF (*.gguf)")
+        if source:
+            self.take_local(source)
+
+    def take_local(self, source: str) -> None:
+        """Adds a folder or GGUF file, if it is a model."""
+        path = Path(source)
+        if not (path / "config.json").is_file() and path.suffix != ".gguf":
+            self._window.library_page.message_bar.show_error(
+                UserFacingError(
+                    f"{path.name} is no model.",
+                    "A model's folder holds config.json, weights and a tokenizer.",
+                    "Choose the folder that holds them, or a single GGUF file.",
+                )
+            )
+            self._window.show_page("library")
+            return
+        self._shelf.add(source)
+        self._show_library()
+        self.disk_changed.emit(self._stored)
+
+    @Slot()
+    def _choose_folder(self) -> None:
+        self._window.show_page("connection")
+
+    def reconnect(self) -> None:
+        """Begins anew after the way to the Hub has changed."""
+        self._glances.clear()
+        self._begin_search(self._query)
+        self.read_disk()
+
+
+def rooms_of(found: Estimate) -> list[Room]:
+    """A bar for each device that something would lie on."""
+    rooms = []
+    for device in dict.fromkeys(each.device for each in found.needs):
+        needs = [each for each in found.needs if each.device == device]
+        parts = [Part(f"{each.name} weights", each.weights + each.copy) for each in needs]
+        parts += [Part(f"{each.name} cache", each.cache) for each in needs if each.cache]
+        parts.append(Part("work", sum(each.work for each in needs)))
+        rooms.append(Room(device, tuple(parts), found.room(device), found.fits))
+    return rooms
+
+
+def _entry(model: StoredModel) -> ModelEntry:
+    names = model.config.get("architectures") or [None]
+    return ModelEntry(
+        model.repo, 0, 0, None, False, False, None, names[0], None, (), present=True, bytes=model.bytes
+    )
