@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ Source = Literal["assistant", "lookup", "early-exit"]
 Schedule = Literal["constant", "heuristic", "confidence", "automatic"]
 Rule = Literal["auto", "match", "sample-match", "speculative"]
 Weights = Literal["auto", "float32", "bfloat16", "float16", "float64", "int8", "nf4", "fp4"]
+Compute = Literal["auto", "float32", "bfloat16", "float16"]
 Kind = Literal["accepted", "rejected", "recovered", "bonus", "plain"]
 FinishReason = Literal["eos", "stop-string", "length", "context", "stopped"]
 MAX_VARIANTS = 8
@@ -24,8 +26,9 @@ class ModelSpec:
     `source` is `starter`, the folder of a checkpoint, the path of a GGUF file, or a repository `owner/name`
     of the Hub that is on disk; `file` names the GGUF file to take from a repository. `weights` is a number
     format, or a way to quantise: int8, and the two of 4 bits, nf4 and fp4, with their own scales quantised
-    once more where `double_quantisation` is set. `device` is auto, cpu, mps, cuda or cuda:INDEX. The two
-    consents hold for this revision of this repository alone.
+    once more where `double_quantisation` is set; `compute` is the number format that quantised layers
+    compute in. `device` is auto, cpu, mps, cuda or cuda:INDEX, or offload, which spreads the layers over all
+    memory and what is left over the disk. The two consents hold for this revision of this repository alone.
     """
 
     source: str = "starter"
@@ -33,6 +36,7 @@ class ModelSpec:
     file: str = ""
     weights: Weights = "auto"
     double_quantisation: bool = True
+    compute: Compute = "auto"
     device: str = "auto"
     own_code: bool = False
     pickle: bool = False
@@ -57,7 +61,8 @@ class PairSpec:
 class PairSummary:
     """A loaded pair in words, for the badge and the reports; `notes` warn of what may disappoint.
 
-    `assistant_off` says why an assistant that was asked for is absent.
+    `assistant_off` says why an assistant that was asked for is absent. `taken` are the bytes of weights that
+    both really hold on each device.
     """
 
     target: str
@@ -70,6 +75,7 @@ class PairSummary:
     assistant_device: str | None = None
     assistant_weights: str | None = None
     assistant_off: str = ""
+    taken: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

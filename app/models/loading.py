@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +32,15 @@ from app.errors import Cancelled, UserFacingError
 from app.models import memory, starter
 from app.models.pair import Verdict, is_stateful, judge, shape
 from app.models.sources import DoesNotFit, Source, Tell, explained, find
-from app.models.weights import device_of, format_of, quantisation, release_memory, why_not
+from app.models.weights import (
+    OFFLOAD,
+    device_of,
+    format_of,
+    held_bytes,
+    quantisation,
+    release_memory,
+    why_not,
+)
 from app.records import ModelSpec, PairSpec, PairSummary, Progress
 
 
@@ -50,13 +61,13 @@ def load_pair(spec: PairSpec, models: Path, stop: Event, tell: Tell, cache: Path
     for each in (spec.target, *([spec.assistant] if spec.assistant else [])):
         _require_possible(each)
     _require_room(target, assistant, spec.context)
-    writer, helper, off = _load_both(target, assistant, stop, tell)
+    writer, helper, off = _load_both(target, assistant, spec.context, stop, tell)
     pair = ModelPair(
         writer,
         helper,
         ChatText(target.seen.tokenizer),
         _eos_ids(writer.model, target.seen.tokenizer),
-        _summarise(target, assistant, writer, helper, off, verdict),
+        _summarise(target, assistant, writer, helper, off, verdict, spec.context),
         ChatText(assistant.seen.tokenizer)
         if helper and assistant and verdict and verdict.kind == "other-tokenizer"
         else None,
@@ -76,26 +87,26 @@ def without_assistant(pair: ModelPair, reason: str) -> ModelPair:
 
 
 def _load_both(
-    target: Source, assistant: Source | None, stop: Event, tell: Tell
+    target: Source, assistant: Source | None, context: int, stop: Event, tell: Tell
 ) -> tuple[CachedModel, CachedModel | None, str]:
     """Target, assistant, and why the assistant is missing although there should be one."""
     off, model = "", None
     shared = assistant is not None and assistant.same_weights(target)
     if assistant is not None and not shared:
         try:
-            model = _load_model(assistant, stop, tell, Progress("Loading the assistant", 0.6), 0.1)
+            model = _load_model(assistant, context, stop, tell, Progress("Loading the assistant", 0.6), 0.1)
         except DoesNotFit:
             off = f"memory ran out over {assistant.name}"
     loading = Progress("Loading the target", 0.7)
     try:
-        writer = _with_cache(target, _load_model(target, stop, tell, loading, 0.2))
+        writer = _with_cache(target, _load_model(target, context, stop, tell, loading, 0.2))
     except DoesNotFit:
         if model is None:
             raise
         del model
         model, off = None, f"memory ran out over {target.name}"
         release_memory()
-        writer = _with_cache(target, _load_model(target, stop, tell, loading, 0.2))
+        writer = _with_cache(target, _load_model(target, context, stop, tell, loading, 0.2))
     if assistant is None or (model is None and not shared):
         return writer, None, off
     if shared and shape(target.seen.config) != "encoder-decoder":
@@ -135,6 +146,7 @@ def _summarise(
     helper: CachedModel | None,
     off: str,
     verdict: Verdict | None,
+    context: int,
 ) -> PairSummary:
     helped = assistant if helper is not None else None
     notes = [each.note for each in (target, helped) if each is not None and each.note]
@@ -149,7 +161,20 @@ def _summarise(
         assistant_device=_where(helper.model) if helper else None,
         assistant_weights=_held(helped, helper.model) if helped and helper else None,
         assistant_off=off,
+        taken=_taken([(target, writer), *([(helped, helper)] if helped and helper else [])], context),
     )
+
+
+def _taken(models: list[tuple[Source, CachedModel]], context: int) -> dict[str, int]:
+    """Bytes of weights on each device; a model that serves as both counts once."""
+    whole: dict[str, int] = {}
+    for source, each in {id(each.model): (source, each) for source, each in models}.values():
+        held = held_bytes(each.model)
+        if isinstance(each, FastDecoder):
+            held["cpu"] = held.get("cpu", 0) + memory.need(source.held, context).copy
+        for device, size in held.items():
+            whole[device] = whole.get(device, 0) + size
+    return whole
 
 
 def _notes(verdict: Verdict | None) -> tuple[str, ...]:
@@ -179,12 +204,16 @@ def _with_cache(source: Source, model: PreTrainedModel, target: CachedModel | No
         return with_source(model, target)
     if is_stateful(source.seen.config):
         return StatefulModel(model)
+    if source.spec.device == OFFLOAD:
+        return CachedModel(model)
     # The quick path only where its second copy of the weights leaves memory to spare.
     weights = sum(each.numel() * each.element_size() for each in model.parameters())
     return make_fast(model) if psutil.virtual_memory().available > 2 * weights else CachedModel(model)
 
 
-def _load_model(source: Source, stop: Event, tell: Tell, begins: Progress, share: float) -> PreTrainedModel:
+def _load_model(
+    source: Source, context: int, stop: Event, tell: Tell, begins: Progress, share: float
+) -> PreTrainedModel:
     """Reads the weights; `share` is the part of the whole progress that this takes from `begins` on."""
     if stop.is_set():
         raise Cancelled
@@ -192,7 +221,8 @@ def _load_model(source: Source, stop: Event, tell: Tell, begins: Progress, share
     kind = shape(source.seen.config)
     loader = AutoModelForSeq2SeqLM if kind == "encoder-decoder" else AutoModelForCausalLM
     device = device_of(source.spec)
-    compute = format_of(source.spec.weights, device)
+    compute = format_of(source.spec, device)
+    settings = _settings(source, context, device, compute)
     with explained(source.name), _watched(source, stop, tell, begins, share):
         model: Any
         model, report = loader.from_pretrained(
@@ -201,24 +231,37 @@ def _load_model(source: Source, stop: Event, tell: Tell, begins: Progress, share
             local_files_only=True,
             trust_remote_code=source.runs_own_code,
             output_loading_info=True,
-            **_settings(source, device, compute),
+            **settings,
         )
         if missing := report["missing_keys"]:  # transformers has filled them up at random
             raise ValueError(f"Its files lack {len(missing)} of its weights, {min(missing)} among them.")
         loaded: PreTrainedModel = model.eval()
+        if folder := settings.get("offload_folder"):
+            weakref.finalize(loaded, shutil.rmtree, folder, ignore_errors=True)
         return loaded
 
 
-def _settings(source: Source, device: torch.device, compute: torch.dtype) -> dict[str, Any]:
+def _settings(source: Source, context: int, device: torch.device, compute: torch.dtype) -> dict[str, Any]:
     """What from_pretrained is told of files, quantisation and device."""
     settings: dict[str, Any] = {} if source.spec.pickle else {"use_safetensors": True}
     if source.gguf:
         settings = {"gguf_file": source.gguf, "quantization_config": GgufConfig(dequantize=True)}
     elif (quantised := quantisation(source.spec, compute)) is not None:
         settings["quantization_config"] = quantised
+    if source.spec.device == OFFLOAD:
+        return settings | {
+            "device_map": "auto",
+            "max_memory": memory.spread(source.held, context),
+            "offload_folder": _passing_folder(),
+        }
     if device.type != "cpu" or "quantization_config" in settings:
         settings["device_map"] = {"": device}
     return settings
+
+
+def _passing_folder() -> str:
+    """For layers that find no room in memory and whose file cannot be read piece by piece."""
+    return tempfile.mkdtemp(prefix="tandem-offload-")
 
 
 @contextmanager

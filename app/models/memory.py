@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from math import ceil
-from typing import Any
 
 import psutil
 import torch
-from bitsandbytes.functional import has_avx512bf16
-from torch import nn
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, PreTrainedModel
-from transformers.pytorch_utils import Conv1D
-from transformers.quantizers.base import get_keys_to_not_convert
-from transformers.quantizers.quantizers_utils import should_convert_module
 
-from app.engine.fast_decoder import SMALLEST_BUFFER, is_known
-from app.engine.opening import PREFILL_CHUNK
+from app.engine.fast_decoder import is_known
 from app.errors import UserFacingError
-from app.models.pair import Checkpoint, full_config, is_stateful, shape
-from app.models.weights import QUANTISED, device_of, format_of
+from app.models.pair import Checkpoint, full_config
+from app.models.sizes import buffer_length, cache_bytes, weight_bytes, work_bytes
+from app.models.weights import OFFLOAD, QUANTISED, device_of, format_of
 from app.records import ModelSpec, Weights
 
-BLOCK, SUPERBLOCK = 64, 256  # weights to a scale, and scales to a scale of scales: bitsandbytes' 4 bits
 LIGHTER: tuple[Weights, ...] = ("int8", "nf4")
 RESERVE = 300_000_000  # bytes that a machine keeps for itself
 CUDA_CONTEXT = 500_000_000  # bytes of kernels and workspace that the first use of a card takes: an assumption
@@ -76,7 +67,14 @@ class Estimate:
         )
 
     def room(self, device: str) -> int:
-        return self.free.get(device, 0)
+        """What is free on a device; of spread layers' room, what lies on a single device is taken off."""
+        if device != OFFLOAD:
+            return self.free.get(device, 0)
+        return (
+            sum(each for name, each in self.free.items() if name != "mps")
+            + _free_disk()
+            - sum(each.total for each in self.needs if each.device != OFFLOAD)
+        )
 
 
 def estimate(
@@ -93,19 +91,21 @@ def estimate(
 def need(held: Holding, context: int) -> Need:
     """What one model takes; a context longer than it was made for is cut to that."""
     device = device_of(held.spec)
-    compute = format_of(held.spec.weights, device)
+    compute = format_of(held.spec, device)
     config = full_config(held.seen.config)
     text = config.get_text_config()
     context = min(context, getattr(text, "max_position_embeddings", None) or context)
-    fast = device.type == "cpu" and held.spec.weights not in QUANTISED and is_known(config, compute)
-    weights, copied = _weights(held, compute, device.type)
+    spread = held.spec.device == OFFLOAD
+    plain = held.spec.weights not in QUANTISED and not spread
+    fast = plain and device.type == "cpu" and is_known(config, compute)
+    weights, copied = weight_bytes(held.seen, held.spec, compute, device.type)
     return Need(
         held.seen.name,
-        str(device),
+        OFFLOAD if spread else str(device),
         weights,
         copied if fast else 0,
-        _cache(held.seen, text, _buffer(context) if fast else context, compute.itemsize),
-        _work(text, context, compute.itemsize),
+        cache_bytes(held.seen, text, buffer_length(context) if fast else context, compute.itemsize),
+        work_bytes(text, context, compute.itemsize),
     )
 
 
@@ -119,6 +119,20 @@ def free_memory() -> dict[str, int]:
     if torch.backends.mps.is_available():
         free["mps"] = free["cpu"]
     return free
+
+
+def spread(held: Holding, context: int) -> dict[int | str, int]:
+    """The bytes of weights that may go to each device when layers are spread: what is free, less what else comes.
+
+    Keys are as accelerate has them; caches and work are reckoned to the first device.
+    """
+    free = {name: max(0, each - _reserve(name)) for name, each in free_memory().items()}
+    first = str(device_of(held.spec))
+    beside = need(held, context)
+    free[first] = max(0, free[first] - beside.cache - beside.work)
+    if "mps" in free:
+        return {"mps": free["mps"] // 2, "cpu": free["cpu"] // 2}  # one memory for both
+    return {int(name.partition(":")[2]) if name != "cpu" else name: each for name, each in free.items()}
 
 
 def require_room(found: Estimate, target: Holding, assistant: Holding | None, context: int) -> None:
@@ -159,131 +173,20 @@ def _lighter(
             both = Holding(assistant.seen, replace(assistant.spec, weights=weights))
             yield f"Load both in {weights}", (light, both)
             yield f"Load the target in {weights} and without an assistant", (light, None)
+    everywhere = Holding(target.seen, replace(target.spec, weights="auto", device=OFFLOAD))
+    yield (
+        "Load the target without an assistant and spread over memory and disk, which is slow",
+        (everywhere, None),
+    )
 
 
 def gigabytes(number: int) -> str:
     return f"{number / 1e9:.2f} GB" if number >= 1e7 else f"{number / 1e6:.2f} MB"
 
 
+def _free_disk() -> int:
+    return shutil.disk_usage(tempfile.gettempdir()).free
+
+
 def _reserve(device: str) -> int:
     return RESERVE + (CUDA_CONTEXT if device.startswith("cuda") else 0)
-
-
-def _weights(held: Holding, compute: torch.dtype, device: str) -> tuple[int, int]:
-    """Bytes of the weights, and of what the quick path copies of them."""
-    if held.seen.needs_own_code:  # its layers are not known without running it
-        return _by_count(held.seen.parameters or 0, held.spec.weights, compute), 0
-    weights = held.spec.weights if held.spec.weights in QUANTISED else "auto"
-    packed = device == "cpu" and has_avx512bf16()
-    return _by_layers(
-        json.dumps(dict(held.seen.config), sort_keys=True),
-        weights,
-        compute,
-        held.spec.double_quantisation,
-        packed,
-    )
-
-
-def _by_count(parameters: int, weights: Weights, compute: torch.dtype) -> int:
-    bits = {"int8": 8, "nf4": 4.5, "fp4": 4.5}.get(weights, 8 * compute.itemsize)
-    return int(parameters * bits / 8)
-
-
-@lru_cache(maxsize=64)
-def _by_layers(
-    config: str, weights: Weights, compute: torch.dtype, double: bool, packed: bool
-) -> tuple[int, int]:
-    """Adds up the tensors of a model that is built without any memory for them."""
-    model = _skeleton(json.loads(config), compute)
-    whole = set() if weights == "auto" else _quantised_layers(model)
-    size = sum(
-        each.numel() * each.element_size()
-        for name, each in [*model.named_parameters(), *model.named_buffers()]
-        if name.removesuffix(".weight") not in whole
-    )
-    for name in whole:
-        rows, columns = _matrix(model.get_submodule(name))
-        size += _eight_bits(rows, columns) if weights == "int8" else _four_bits(rows, columns, double, packed)
-    return size, sum(_copied(name, each) for name, each in model.named_parameters(remove_duplicate=False))
-
-
-def _skeleton(config: Mapping[str, Any], compute: torch.dtype) -> PreTrainedModel:
-    loader = AutoModelForSeq2SeqLM if shape(config) == "encoder-decoder" else AutoModelForCausalLM
-    with torch.device("meta"):
-        model: PreTrainedModel = loader.from_config(full_config(config), dtype=compute)
-    return model
-
-
-def _quantised_layers(model: PreTrainedModel) -> set[str]:
-    kept = [*get_keys_to_not_convert(model), *(model._keep_in_fp32_modules or ())]
-    return {
-        name
-        for name, each in model.named_modules()
-        if (type(each) is nn.Linear or isinstance(each, Conv1D)) and should_convert_module(name, kept)
-    }
-
-
-def _matrix(layer: Any) -> tuple[int, int]:
-    """Outputs and inputs of a layer."""
-    rows, columns = layer.weight.shape
-    return (columns, rows) if isinstance(layer, Conv1D) else (rows, columns)
-
-
-def _eight_bits(rows: int, columns: int) -> int:
-    """A byte a weight and a float32 scale a row."""
-    return rows * columns + 4 * rows
-
-
-def _four_bits(rows: int, columns: int, double: bool, packed: bool) -> int:
-    """Half a byte a weight, a scale to every BLOCK of them, and 16 float32 values to choose from.
-
-    A scale is a float32; or a byte, with scales of its own, 256 float32 values and an offset; or, as CPUs with
-    bfloat16 instructions rearrange them in the first pass, a bfloat16.
-    """
-    numbers = rows * columns
-    scales = ceil(numbers / BLOCK)
-    size = ceil(numbers / 2) + 16 * 4
-    if packed and rows % 32 == 0 and columns % BLOCK == 0:
-        return size + 2 * scales + (4 if double else 0)
-    if double:
-        return size + scales + 4 * (ceil(scales / SUPERBLOCK) + 256 + 1)
-    return size + 4 * scales
-
-
-def _copied(name: str, weight: torch.Tensor) -> int:
-    """What the quick path keeps of a weight beside the model's own: joined ones, and in bfloat16 all products."""
-    kind = name.removesuffix(".weight").rpartition(".")[2]
-    joined = kind in ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj")
-    arranged = weight.dtype == torch.bfloat16 and kind in ("o_proj", "down_proj", "lm_head")
-    return weight.numel() * weight.element_size() if joined or arranged else 0
-
-
-def _buffer(context: int) -> int:
-    """Tokens that the quick path's doubling buffers have room for."""
-    size = SMALLEST_BUFFER
-    while size < context:
-        size *= 2
-    return size
-
-
-def _cache(seen: Checkpoint, text: Any, context: int, itemsize: int) -> int:
-    """Keys and values of every layer at full length, an encoder's too where there is one."""
-    if is_stateful(seen.config):
-        return 0
-    heads = text.num_attention_heads
-    head = getattr(text, "head_dim", None) or getattr(text, "d_kv", None) or text.hidden_size // heads
-    shared = getattr(text, "num_key_value_heads", None) or heads
-    layers = (
-        getattr(text, "num_decoder_layers", None)
-        or getattr(text, "decoder_layers", None)
-        or text.num_hidden_layers
-    )
-    sides = 2 if shape(seen.config) == "encoder-decoder" else 1
-    return int(2 * sides * layers * shared * head * context * itemsize)
-
-
-def _work(text: Any, context: int, itemsize: int) -> int:
-    """The largest pass: a chunk of the prompt through one layer, and the float32 logits of a draft."""
-    rows = min(PREFILL_CHUNK, context)
-    inner = getattr(text, "intermediate_size", None) or getattr(text, "ffn_dim", None) or 4 * text.hidden_size
-    return int(rows * (6 * text.hidden_size + 3 * inner) * itemsize + 17 * text.vocab_size * 4)

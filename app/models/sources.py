@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -57,7 +57,7 @@ class Source:
     def same_weights(self, other: Source) -> bool:
         """Whether both would load the very same numbers."""
         mine, theirs = (
-            (each.folder, each.gguf, each.spec.weights, each.spec.device, each.spec.double_quantisation)
+            (each.folder, each.gguf, replace(each.spec, source="", revision="", file=""))
             for each in (self, other)
         )
         return mine == theirs

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -19,6 +21,8 @@ FORMATS: dict[Weights, torch.dtype] = {
     "float64": torch.float64,
 }
 QUANTISED: tuple[Weights, ...] = ("int8", "nf4", "fp4")
+OFFLOAD = "offload"
+"""In place of a device: all of them, and the disk."""
 
 
 def devices() -> list[str]:
@@ -30,14 +34,16 @@ def devices() -> list[str]:
 
 
 def device_of(spec: ModelSpec) -> torch.device:
-    """The device that a model goes to: the named one, or the best there is."""
-    named = devices()[0] if spec.device == "auto" else spec.device
+    """The device that a model goes to: the named one, or the best there is; that of its first layers if spread."""
+    named = devices()[0] if spec.device in ("auto", OFFLOAD) else spec.device
     return torch.device("cuda:0" if named == "cuda" else named)
 
 
 def why_not(weights: Weights, device: str) -> str | None:
     """Why weights cannot be held so on this device of this machine; None where they can."""
     known = devices()
+    if device == OFFLOAD:
+        return "Quantised weights cannot be spread over memory and disk." if weights in QUANTISED else None
     if device == "auto":
         device = known[0]
     if device not in known and not (device == "cuda" and known[0].startswith("cuda")):
@@ -55,11 +61,10 @@ def _number(device: str) -> str:
     return f" number {index}" if index else ""
 
 
-def format_of(weights: Weights, device: torch.device) -> torch.dtype:
+def format_of(spec: ModelSpec, device: torch.device) -> torch.dtype:
     """The number format of what is not quantised, which is also what a quantised layer computes in."""
-    if weights in FORMATS:
-        return FORMATS[weights]
-    return faster_format(device)
+    chosen = spec.compute if spec.weights in QUANTISED else spec.weights
+    return faster_format(device) if chosen == "auto" else FORMATS[chosen]
 
 
 def quantisation(spec: ModelSpec, compute: torch.dtype) -> BitsAndBytesConfig | None:
@@ -77,6 +82,7 @@ def quantisation(spec: ModelSpec, compute: torch.dtype) -> BitsAndBytesConfig | 
     return BitsAndBytesConfig(**settings)
 
 
+@lru_cache
 def faster_format(device: torch.device) -> torch.dtype:
     """bfloat16, except on processors that have to emulate it, which makes it several times slower: measured.
 
@@ -97,6 +103,34 @@ def faster_format(device: torch.device) -> torch.dtype:
             taken.append(perf_counter() - began)
     bfloat16, float32 = map(min, times)
     return torch.bfloat16 if bfloat16 <= 1.5 * float32 else torch.float32
+
+
+def held_bytes(model: torch.nn.Module) -> dict[str, int]:
+    """Bytes of all tensors of a model on each device; shared ones count once, and what lies on disk not at all."""
+    held = {each.untyped_storage().data_ptr(): each for each in _tensors(model) if each.device.type != "meta"}
+    sizes: dict[str, int] = {}
+    for each in held.values():
+        sizes[str(each.device)] = sizes.get(str(each.device), 0) + each.numel() * each.element_size()
+    return sizes
+
+
+def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
+    """Weights and buffers, and what bitsandbytes keeps beside a quantised weight."""
+    yield from model.buffers()
+    yield from model.parameters()
+    kept: list[Any] = []
+    for weight in model.parameters():
+        kept += [getattr(weight, "SCB", None), *_scales(getattr(weight, "quant_state", None))]
+    for layer in model.modules():  # where the scales of 8 bits go in the first pass
+        kept.append(getattr(getattr(layer, "state", None), "SCB", None))
+    yield from (each for each in kept if isinstance(each, torch.Tensor))
+
+
+def _scales(state: Any) -> Iterator[Any]:
+    """The scales of a layer of 4 bits, and the scales of these."""
+    if state is not None:
+        yield from (state.absmax, state.code, getattr(state, "offset", None))
+        yield from _scales(getattr(state, "state2", None))  # gone once a CPU has rearranged the layer
 
 
 def release_memory() -> None:
