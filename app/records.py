@@ -17,6 +17,9 @@ Compute = Literal["auto", "float32", "bfloat16", "float16"]
 Kind = Literal["accepted", "rejected", "recovered", "bonus", "plain"]
 FinishReason = Literal["eos", "stop-string", "length", "context", "stopped"]
 MAX_VARIANTS = 8
+STARTER = "starter"
+STARTER_NAMES = ("SmolLM2-135M-Instruct", "Starter assistant")
+"""What the starter is called as target, and as assistant."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from app.hub.connection import Connection
 from app.hub.download import download, forget, missing_bytes
 from app.hub.entries import DownloadProgress, ModelEntry, Query, StoredModel
 from app.hub.search import by_size, search
-from app.records import ModelSpec, Progress, as_dict
+from app.records import STARTER_NAMES, ModelSpec, Progress, as_dict
 from app.resources import data_folder
 from app.words import count, size
 
@@ -65,20 +65,22 @@ def _search(options: Namespace) -> int:
 
 def _inspect(options: Namespace) -> int:
     from app.models.inspection import estimate_ways
+    from app.models.memory import free_memory
 
     (found,) = _looked_at(options, [_spec(options.model, options)])
-    ways = estimate_ways(found, options.context)
+    ways = estimate_ways(found, options.context, free_memory())
     _show(options, _describe(found, ways), _about(found, ways, options.context))
     return 0
 
 
 def _pair(options: Namespace) -> int:
     from app.models.inspection import estimate_pair, judge_pair
+    from app.models.memory import free_memory
 
     specs = [_spec(text, options, options.quantization) for text in (options.target, options.assistant)]
     target, assistant = _looked_at(options, specs)
     verdict = judge_pair(target, assistant)
-    room = estimate_pair(target, assistant, options.context)
+    room = estimate_pair(target, assistant, options.context, free_memory())
     described = {
         "target": _describe(target, {}),
         "assistant": _describe(assistant, {}),
@@ -136,13 +138,11 @@ def _looked_at(options: Namespace, specs: list[ModelSpec]) -> list[Inspection]:
     with interruptible() as stop, redirect_stdout(sys.stderr):
         line.show(Progress("Looking"))
         from app.models.inspection import inspect
-        from app.models.starter import ASSISTANT_NAME, TARGET_NAME
 
-        names = (TARGET_NAME, ASSISTANT_NAME)
         try:
             return [
                 inspect(Connection(), spec, data_folder(), stop, line.show, name)
-                for spec, name in zip(specs, names, strict=False)
+                for spec, name in zip(specs, STARTER_NAMES, strict=False)
             ]
         finally:
             line.clear()

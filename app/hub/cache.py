@@ -125,7 +125,14 @@ def _stored(repo: str, revision: CachedRevisionInfo, used: float) -> StoredModel
         last_used=used,
         missing=tuple(missing_files(revision.snapshot_path)),
         config=read_json(revision.snapshot_path / "config.json"),
+        ggufs=_ggufs(revision.snapshot_path),
     )
+
+
+def _ggufs(snapshot: Path) -> tuple[str, ...]:
+    if any(snapshot.glob("*.safetensors")) or any(snapshot.glob("*.bin")):
+        return ()
+    return tuple(sorted(each.name for each in snapshot.glob("*.gguf")))
 
 
 def missing_files(snapshot: Path) -> list[str]:

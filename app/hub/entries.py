@@ -114,3 +114,4 @@ class StoredModel:
     last_used: float  # seconds since the epoch
     missing: tuple[str, ...]
     config: Mapping[str, Any]
+    ggufs: tuple[str, ...] = ()  # its weights, where they come as GGUF alone

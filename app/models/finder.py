@@ -6,14 +6,14 @@ Free of torch, so that it answers at once.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Literal
 
-from app.hub.entries import StoredModel
 from app.models.measured import Measurements
-from app.models.speed import Prediction, predict
+from app.models.speed import Measured, Prediction, predict
 from app.records import Weights
 from app.resources import resource
 from app.words import count, size
@@ -97,6 +97,18 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """What a closer look at a target and an assistant has found; what is None it could not tell."""
+
+    verdict: Kind
+    reason: str
+    parameters: int | None = None
+    cost: float | None = None  # of an assistant's pass over a target's, by the number of weights
+    bytes: int | None = None  # of the pair in memory
+    fits: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Recommendation:
     """A pair for this machine, and why."""
 
@@ -124,21 +136,41 @@ def pair_bytes(target: KnownModel, assistant: KnownModel, weights: Weights, cont
 def candidates(
     target: str,
     free: int,
-    stored: Iterable[StoredModel],
+    here: Collection[str],
     measurements: Measurements,
+    judged: Mapping[str, Judged] = MappingProxyType({}),
     weights: Weights = "auto",
     context: int = 4096,
 ) -> list[Candidate]:
-    """Known assistants of `target` and what else is on this disk, the best first; `free` is in bytes."""
-    here = {each.repo for each in stored if not each.missing}
+    """Known assistants of `target` and what is `here`, the best first.
+
+    `free` is in bytes; `judged` holds what a closer look has found, which counts more than the list.
+    """
     found = {each.repo: each for each in _known(target, free, here, measurements, weights, context)}
-    for repo in here - set(found) - {target}:
-        found[repo] = Candidate(repo, "unknown", f"On this disk; {REASONS['unknown']}.", present=True)
+    for source in here:
+        known_one = found.get(source) or Candidate(
+            source, "unknown", f"On this disk; {REASONS['unknown']}.", present=True
+        )
+        found[source] = _looked_at(known_one, judged.get(source), measurements.of(target, source))
     return sorted(found.values(), key=_rank)
 
 
+def _looked_at(each: Candidate, judged: Judged | None, measured: Measured | None) -> Candidate:
+    if judged is None:
+        return each
+    return replace(
+        each,
+        verdict=judged.verdict,
+        reason=judged.reason,
+        parameters=judged.parameters or each.parameters,
+        bytes=judged.bytes,
+        fits=judged.fits,
+        prediction=None if judged.cost is None else predict(judged.cost, measured),
+    )
+
+
 def _known(
-    target: str, free: int, here: set[str], measurements: Measurements, weights: Weights, context: int
+    target: str, free: int, here: Collection[str], measurements: Measurements, weights: Weights, context: int
 ) -> Iterator[Candidate]:
     alike = _named_like(target)
     if alike is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
@@ -15,7 +16,7 @@ from app.hub.glance import context_length
 from app.hub.search import details, named_repo
 from app.models import memory
 from app.models.memory import Estimate, Holding
-from app.models.pair import Checkpoint, Verdict, judge, refusal
+from app.models.pair import Checkpoint, Verdict, estimate_parameters, judge, refusal
 from app.models.sources import Tell, explained, find, load_tokenizer, read_config
 from app.records import ModelSpec, Progress, Weights
 
@@ -97,6 +98,15 @@ def pinned(found: Inspection) -> ModelSpec:
     return found.spec if found.details is None else replace(found.spec, revision=found.details.commit)
 
 
+def relative_cost(target: Inspection, assistant: Inspection) -> float | None:
+    """Time of an assistant's pass over that of its target's, by the number of weights; None where unknown."""
+    counts = [
+        each.seen and (each.seen.parameters or estimate_parameters(each.seen.config))
+        for each in (assistant, target)
+    ]
+    return counts[0] / counts[1] if counts[0] and counts[1] else None
+
+
 def judge_pair(target: Inspection, assistant: Inspection) -> Verdict:
     """The verdict on two models of which perhaps only the small files are here."""
     for each in (target, assistant):
@@ -108,20 +118,21 @@ def judge_pair(target: Inspection, assistant: Inspection) -> Verdict:
         return judge(target.seen, assistant.seen)
 
 
-def estimate_pair(target: Inspection, assistant: Inspection | None, context: int) -> Estimate | None:
-    """Both models as their specs say, beside what is free now; None where one of them is not known."""
+def estimate_pair(
+    target: Inspection, assistant: Inspection | None, context: int, free: Mapping[str, int]
+) -> Estimate | None:
+    """Both models as their specs say, beside what is `free`; None where one of them is not known."""
     if target.seen is None or (assistant is not None and assistant.seen is None):
         return None
     helper = Holding(assistant.seen, assistant.spec) if assistant and assistant.seen else None
     shared = assistant is not None and pinned(target) == pinned(assistant)
-    return memory.estimate(Holding(target.seen, target.spec), helper, context, memory.free_memory(), shared)
+    return memory.estimate(Holding(target.seen, target.spec), helper, context, free, shared)
 
 
-def estimate_ways(found: Inspection, context: int) -> dict[Weights, Estimate]:
+def estimate_ways(found: Inspection, context: int, free: Mapping[str, int]) -> dict[Weights, Estimate]:
     """What the model takes alone, for each of WAYS; nothing where it is not known."""
     if found.seen is None:
         return {}
-    free = memory.free_memory()
     return {
         way: memory.estimate(Holding(found.seen, replace(found.spec, weights=way)), None, context, free)
         for way in WAYS

@@ -29,7 +29,7 @@ from app.engine.fast_decoder import FastDecoder, make_fast
 from app.engine.stateful import StatefulModel
 from app.engine.text import ChatText
 from app.errors import Cancelled, UserFacingError
-from app.models import memory, starter
+from app.models import memory
 from app.models.pair import Verdict, is_stateful, judge, shape
 from app.models.sources import DoesNotFit, Source, Tell, explained, find
 from app.models.weights import (
@@ -41,7 +41,7 @@ from app.models.weights import (
     release_memory,
     why_not,
 )
-from app.records import ModelSpec, PairSpec, PairSummary, Progress
+from app.records import STARTER_NAMES, ModelSpec, PairSpec, PairSummary, Progress
 
 
 def load_pair(spec: PairSpec, models: Path, stop: Event, tell: Tell, cache: Path | None = None) -> ModelPair:
@@ -53,10 +53,10 @@ def load_pair(spec: PairSpec, models: Path, stop: Event, tell: Tell, cache: Path
     memory, and Cancelled when `stop` is set.
     """
     transformers_logging.disable_progress_bar()
-    target = find(spec.target, models, stop, tell, starter.TARGET_NAME, cache)
+    target = find(spec.target, models, stop, tell, STARTER_NAMES[0], cache)
     assistant = verdict = None
     if spec.assistant is not None:
-        assistant = find(spec.assistant, models, stop, tell, starter.ASSISTANT_NAME, cache)
+        assistant = find(spec.assistant, models, stop, tell, STARTER_NAMES[1], cache)
         verdict = _judge(target, assistant)
     for each in (spec.target, *([spec.assistant] if spec.assistant else [])):
         _require_possible(each)

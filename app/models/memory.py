@@ -16,8 +16,10 @@ from app.models.pair import Checkpoint, full_config
 from app.models.sizes import buffer_length, cache_bytes, weight_bytes, work_bytes
 from app.models.weights import OFFLOAD, QUANTISED, device_of, format_of
 from app.records import ModelSpec, Weights
+from app.words import size
 
 LIGHTER: tuple[Weights, ...] = ("int8", "nf4")
+NO_REMEDY = "Close other programs, choose smaller models, or a device with more memory."
 RESERVE = 300_000_000  # bytes that a machine keeps for itself
 CUDA_CONTEXT = 500_000_000  # bytes of kernels and workspace that the first use of a card takes: an assumption
 
@@ -77,6 +79,19 @@ class Estimate:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A lighter way to load a pair, and the bytes that it takes."""
+
+    words: str
+    target: ModelSpec
+    assistant: ModelSpec | None
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.words}: {size(self.bytes)}."
+
+
 def estimate(
     target: Holding, assistant: Holding | None, context: int, free: Mapping[str, int], shared: bool = False
 ) -> Estimate:
@@ -109,8 +124,11 @@ def need(held: Holding, context: int) -> Need:
     )
 
 
-def free_memory() -> dict[str, int]:
-    """Bytes that can still be had on each device; an Apple graphics processor shares the machine's."""
+def free_memory(held: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Bytes that can still be had on each device; an Apple graphics processor shares the machine's.
+
+    `held` is what a loaded pair takes of each, which it gives back before another one comes.
+    """
     free = {"cpu": int(psutil.virtual_memory().available)}
     if torch.cuda.is_available():
         for index in range(torch.cuda.device_count()):
@@ -118,7 +136,7 @@ def free_memory() -> dict[str, int]:
             free[f"cuda:{index}"] = torch.cuda.mem_get_info(index)[0] + kept
     if torch.backends.mps.is_available():
         free["mps"] = free["cpu"]
-    return free
+    return {name: each + (held or {}).get(name, 0) for name, each in free.items()}
 
 
 def spread(held: Holding, context: int) -> dict[int | str, int]:
@@ -139,49 +157,44 @@ def require_room(found: Estimate, target: Holding, assistant: Holding | None, co
     """Raises UserFacingError when the pair does not fit, with what would."""
     if found.fits:
         return
-    parts = [f"{each.name} {gigabytes(each.total)} on {each.device}" for each in found.needs]
+    parts = [f"{each.name} {size(each.total)} on {each.device}" for each in found.needs]
     free = ", ".join(
-        f"{gigabytes(found.room(each))} on {each}" for each in dict.fromkeys(n.device for n in found.needs)
+        f"{size(found.room(each))} on {each}" for each in dict.fromkeys(n.device for n in found.needs)
     )
     raise UserFacingError(
         "These models do not fit into memory."
         if assistant
         else f"{target.seen.name} does not fit into memory.",
         f"Needed at {context:,} tokens: {', '.join(parts)}. Free: {free}.",
-        remedy(target, assistant, context, found.free),
+        str(remedy(target, assistant, context, found.free) or NO_REMEDY),
     )
 
 
-def remedy(target: Holding, assistant: Holding | None, context: int, free: Mapping[str, int]) -> str:
-    """The first lighter way that fits, in words."""
-    for words, holdings in _lighter(target, assistant):
-        found = estimate(*holdings, context, free)
+def remedy(
+    target: Holding, assistant: Holding | None, context: int, free: Mapping[str, int]
+) -> Remedy | None:
+    """The first lighter way that fits; None where there is none."""
+    for words, (first, second) in _lighter(target, assistant):
+        found = estimate(first, second, context, free)
         if found.fits:
-            return f"{words}: {gigabytes(found.total)}."
-    return "Close other programs, choose smaller models, or a device with more memory."
+            return Remedy(words, first.spec, second.spec if second else None, found.total)
+    return None
 
 
 def _lighter(
     target: Holding, assistant: Holding | None
 ) -> Iterator[tuple[str, tuple[Holding, Holding | None]]]:
     if assistant is not None:
-        yield f"Load {target.seen.name} without an assistant", (target, None)
+        yield "Leave out the assistant", (target, None)
     for weights in LIGHTER:
-        light = Holding(target.seen, replace(target.spec, weights=weights))
-        yield f"Load the target in {weights}", (light, assistant)
+        light = Holding(target.seen, replace(target.spec, weights=weights, device="auto"))
+        yield f"Take the target in {weights}", (light, assistant)
         if assistant is not None:
-            both = Holding(assistant.seen, replace(assistant.spec, weights=weights))
-            yield f"Load both in {weights}", (light, both)
-            yield f"Load the target in {weights} and without an assistant", (light, None)
+            both = Holding(assistant.seen, replace(assistant.spec, weights=weights, device="auto"))
+            yield f"Take both in {weights}", (light, both)
+            yield f"Take the target in {weights} and leave out the assistant", (light, None)
     everywhere = Holding(target.seen, replace(target.spec, weights="auto", device=OFFLOAD))
-    yield (
-        "Load the target without an assistant and spread over memory and disk, which is slow",
-        (everywhere, None),
-    )
-
-
-def gigabytes(number: int) -> str:
-    return f"{number / 1e9:.2f} GB" if number >= 1e7 else f"{number / 1e6:.2f} MB"
+    yield "Spread the target over memory and disk, which is slow, without an assistant", (everywhere, None)
 
 
 def _free_disk() -> int:

@@ -19,7 +19,7 @@ from app.hub.search import named_repo
 from app.models import starter
 from app.models.memory import Holding
 from app.models.pair import Checkpoint, count_parameters, refusal, tensor_bytes
-from app.records import ModelSpec, Progress
+from app.records import STARTER, STARTER_NAMES, ModelSpec, Progress
 
 Tell = Callable[[Progress], None]
 
@@ -75,7 +75,7 @@ def find(
     `cache` is where the models of the Hub are, if not where all Hugging Face tools keep them. Raises
     UserFacingError when it is not there or cannot write text, Cancelled when `stop` is set.
     """
-    name = starter_name if spec.source == "starter" else Path(spec.source).name
+    name = starter_name if spec.source == STARTER else Path(spec.source).name
     with explained(name):
         folder, gguf = _locate(spec, models, stop, tell, starter_name, cache)
         return Source(Holding(_look_at(spec, folder, gguf, name), spec), folder, gguf)
@@ -84,7 +84,7 @@ def find(
 def _locate(
     spec: ModelSpec, models: Path, stop: Event, tell: Tell, starter_name: str, cache: Path | None
 ) -> tuple[Path, str]:
-    if spec.source == "starter":
+    if spec.source == STARTER:
         return _make_starter(models, stop, tell, starter_name), ""
     path = Path(spec.source).expanduser()
     if path.suffix == ".gguf" and path.is_file():
@@ -104,7 +104,7 @@ def _locate(
 def _make_starter(models: Path, stop: Event, tell: Tell, name: str) -> Path:
     for each in starter.prepare_target(models, stop):
         tell(each)
-    if name == starter.TARGET_NAME:
+    if name == STARTER_NAMES[0]:
         return starter.target_folder(models)
     for each in starter.prepare_assistant(models):
         tell(each)

@@ -28,9 +28,6 @@ GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 LAYOUT = 1  # raised when what is written below changes, so that older folders are made anew
 
-TARGET_NAME = "SmolLM2-135M-Instruct"
-ASSISTANT_NAME = "Starter assistant"
-
 
 def target_folder(models: Path) -> Path:
     return models / f"starter-target-{GGUF_SHA256[:12]}-{LAYOUT}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -10,16 +10,16 @@ from threading import Event
 from typing import TYPE_CHECKING, get_args
 
 from app import records
-from app.errors import UserFacingError
+from app.errors import Cancelled, UserFacingError
 from app.hub.entries import Glance, ModelEntry, Query, StoredModel
-from app.models.finder import Recommendation, recommend
-from app.records import ModelSpec, Weights
+from app.models.finder import Judged, Recommendation, recommend
+from app.records import STARTER_NAMES, ModelSpec, Weights
 from app.workers.tasks import Tell
 
 if TYPE_CHECKING:
     from app.hub.connection import Connection
     from app.models.inspection import Inspection
-    from app.models.memory import Estimate
+    from app.models.memory import Estimate, Remedy
     from app.models.pair import Verdict
 
 PORTION = 50  # results at a time
@@ -51,7 +51,8 @@ class PairLook:
     assistant: Inspection | None
     verdict: Verdict | None
     room: Estimate | None
-    remedy: str = ""
+    remedy: Remedy | None = None  # where there is no room
+    cost: float | None = None  # of an assistant's pass over a target's
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +82,21 @@ def glance_at(connection: Connection, repo: str, data: Path, stop: Event, tell: 
 
 
 def look_at(
-    connection: Connection, spec: ModelSpec, data: Path, context: int, stop: Event, tell: Tell
+    connection: Connection,
+    spec: ModelSpec,
+    data: Path,
+    context: int,
+    held: Mapping[str, int],
+    stop: Event,
+    tell: Tell,
 ) -> Look:
+    """`held` is what the loaded pair takes of each device, and would give back."""
     from app.hub.glance import read_card
     from app.models.imports import import_quietly
 
     import_quietly()
     from app.models.inspection import estimate_ways, inspect
+    from app.models.memory import free_memory
 
     found = inspect(connection, spec, data, stop, tell)
     card = ""
@@ -96,7 +105,7 @@ def look_at(
             card = read_card(connection, found.details, data / "peeked", stop)
         except UserFacingError:  # the rest of the page stands without it
             card = ""
-    return Look(found, estimate_ways(found, context), card)
+    return Look(found, estimate_ways(found, context, free_memory(held)), card)
 
 
 def look_at_pair(
@@ -105,6 +114,7 @@ def look_at_pair(
     assistant: ModelSpec | None,
     data: Path,
     context: int,
+    held: Mapping[str, int],
     stop: Event,
     tell: Tell,
 ) -> PairLook:
@@ -112,22 +122,64 @@ def look_at_pair(
 
     import_quietly()
     from app.models import memory
-    from app.models.inspection import estimate_pair, judge_pair
-    from app.models.starter import ASSISTANT_NAME, TARGET_NAME
+    from app.models.inspection import estimate_pair, judge_pair, relative_cost
 
-    first = _inspect_here_first(connection, target, data, stop, tell, TARGET_NAME)
-    second = (
-        None
-        if assistant is None
-        else _inspect_here_first(connection, assistant, data, stop, tell, ASSISTANT_NAME)
-    )
-    verdict = judge_pair(first, second) if second is not None else None
-    room = estimate_pair(first, second, context)
-    remedy = ""
+    first = _inspect_here_first(connection, target, data, stop, tell, STARTER_NAMES[0])
+    second = verdict = cost = remedy = None
+    if assistant is not None:
+        second = _inspect_here_first(connection, assistant, data, stop, tell, STARTER_NAMES[1])
+        verdict, cost = judge_pair(first, second), relative_cost(first, second)
+    room = estimate_pair(first, second, context, memory.free_memory(held))
     if room is not None and not room.fits and first.seen is not None:
         helper = memory.Holding(second.seen, second.spec) if second and second.seen else None
         remedy = memory.remedy(memory.Holding(first.seen, first.spec), helper, context, room.free)
-    return PairLook(first, second, verdict, room, remedy)
+    return PairLook(first, second, verdict, room, remedy, cost)
+
+
+def judge_candidates(
+    connection: Connection,
+    target: ModelSpec,
+    candidates: Mapping[str, ModelSpec],
+    data: Path,
+    context: int,
+    held: Mapping[str, int],
+    stop: Event,
+    tell: Tell,
+) -> dict[str, Judged]:
+    """Looks at what is on this disk, and tells each verdict as soon as it is known."""
+    from app.models.imports import import_quietly
+
+    import_quietly()
+    from app.models.memory import free_memory
+
+    offline, free = replace(connection, offline=True), free_memory(held)
+    first = _inspect_here_first(offline, target, data, stop, tell, STARTER_NAMES[0])
+    judged: dict[str, Judged] = {}
+    for key, spec in candidates.items():
+        if stop.is_set():
+            raise Cancelled
+        try:
+            second = _inspect_here_first(offline, spec, data, stop, tell, STARTER_NAMES[1])
+            judged[key] = _judge(first, second, context, free)
+        except UserFacingError as error:
+            judged[key] = Judged("unknown", str(error))
+        tell(dict(judged))
+    return judged
+
+
+def _judge(target: Inspection, assistant: Inspection, context: int, free: Mapping[str, int]) -> Judged:
+    from app.models.inspection import estimate_pair, judge_pair, relative_cost
+
+    verdict = judge_pair(target, assistant)
+    room = estimate_pair(target, assistant, context, free)
+    return Judged(
+        verdict.kind,
+        verdict.reason,
+        assistant.seen.parameters if assistant.seen else None,
+        relative_cost(target, assistant),
+        room.total if room else None,
+        room.fits if room else None,
+    )
 
 
 def _inspect_here_first(
@@ -145,14 +197,14 @@ def _inspect_here_first(
     return inspect(connection, spec, data, stop, tell, name)
 
 
-def read_disk(connection: Connection, stop: Event, tell: Tell) -> Disk:
+def read_disk(connection: Connection, held: Mapping[str, int], stop: Event, tell: Tell) -> Disk:
     from app.hub.cache import stored_models
     from app.models.imports import import_quietly
 
     import_quietly()
     from app.models.memory import free_memory
 
-    free = free_memory()
+    free = free_memory(held)
     return Disk(tuple(stored_models(connection.folder)), tuple(recommend(free)), max(free.values()))
 
 
@@ -167,11 +219,11 @@ def find_devices(stop: Event, tell: Tell) -> dict[str, dict[Weights, str]]:
     from app.models.imports import import_quietly
 
     import_quietly()
-    from app.models.weights import devices, why_not
+    from app.models.weights import OFFLOAD, devices, why_not
 
     known = ["auto", *devices()]
     missing = [each for each in ("cuda", "mps") if not any(name.startswith(each) for name in known)]
     return {
         device: {way: why_not(way, device) or "" for way in get_args(records.Weights)}
-        for device in [*known, *missing]
+        for device in [*known, OFFLOAD, *missing]
     }

@@ -6,16 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from app.hub.entries import StoredModel
 from app.models.finder import COMFORTABLE, ORDER, candidates, known, pair_bytes, recommend
 from app.models.measured import Measurements
 from app.models.speed import Measured, best_length, predict, speed_up
 
 TARGET = "Qwen/Qwen2.5-7B-Instruct"
-
-
-def stored(repo: str, *missing: str) -> StoredModel:
-    return StoredModel(repo, "0" * 40, ("main",), Path(), 1, 0.0, missing, {})
 
 
 @pytest.fixture
@@ -59,7 +54,7 @@ def test_the_list_is_sound() -> None:
 
 
 def test_candidates_are_ranked_and_none_is_dropped(measurements: Measurements) -> None:
-    found = candidates(TARGET, 10**12, [stored("lab/other"), stored("lab/half", "config.json")], measurements)
+    found = candidates(TARGET, 10**12, ["lab/other"], measurements)
     assert [each.repo for each in found] == [
         "Qwen/Qwen2.5-0.5B-Instruct",
         "Qwen/Qwen2.5-1.5B-Instruct",
@@ -76,7 +71,7 @@ def test_what_does_not_fit_comes_last(measurements: Measurements) -> None:
         pair_bytes(models[TARGET], models[small], "auto", 4096)
         + pair_bytes(models[TARGET], models[large], "auto", 4096)
     ) // 2
-    found = candidates(TARGET, between, [stored("lab/other")], measurements)
+    found = candidates(TARGET, between, ["lab/other"], measurements)
     assert [(each.repo, each.fits) for each in found] == [(small, True), ("lab/other", None), (large, False)]
 
 
