@@ -17,10 +17,9 @@ from PySide6.QtWidgets import QApplication
 
 from app import __version__
 from app.logbook import crash_report, open_log
-from app.records import PairSpec
 from app.resources import data_folder, resource
 from app.settings import SettingsFile
-from app.ui.chat_controller import ChatController
+from app.ui.controllers import Controllers
 from app.ui.crash_dialog import CrashDialog
 from app.ui.main_window import MainWindow
 from app.ui.theme import Appearance
@@ -57,9 +56,9 @@ class Crashes(QObject):
 
 
 class Application(QObject):
-    """The running program: window, engine, controller."""
+    """The running program: window, engine, controllers."""
 
-    def __init__(self, application: QApplication, spec: PairSpec) -> None:
+    def __init__(self, application: QApplication) -> None:
         super().__init__()
         folder = data_folder()
         self.crashes = Crashes(open_log(folder / "log"))
@@ -69,7 +68,7 @@ class Application(QObject):
         self.window = MainWindow(self.appearance.theme, settings.values)
         self.appearance.changed.connect(self.window.take_theme)
         self.engine = Engine(folder / "models")
-        self.controller = ChatController(self.window, self.engine, settings, spec)
+        self.controllers = Controllers(self.window, self.engine, settings, folder)
         self.window.closing.connect(self.shut_down)
         application.aboutToQuit.connect(self.shut_down)
 
@@ -86,11 +85,12 @@ class Application(QObject):
             sys.stdout.flush()
             QTimer.singleShot(0, QApplication.quit)
             return
-        QTimer.singleShot(0, self.controller.load)
+        QTimer.singleShot(0, self.controllers.begin)
 
     @Slot()
     def shut_down(self) -> None:
-        """Ends the engine's job and thread; may be called twice."""
+        """Ends what runs beside the window, the engine last; may be called twice."""
+        self.controllers.shut_down()
         self.engine.shut_down()
 
 
@@ -102,6 +102,6 @@ def run(arguments: Sequence[str]) -> int:
     application.setApplicationVersion(__version__)
     application.setDesktopFileName("tandem")
     application.setWindowIcon(QIcon(str(resource("icons/tandem.svg"))))
-    program = Application(application, PairSpec())
+    program = Application(application)
     program.show()
     return application.exec()

@@ -44,6 +44,11 @@ class ModelSpec:
     own_code: bool = False
     pickle: bool = False
 
+    @property
+    def key(self) -> str:
+        """What tells the model from others, whichever its revision and however it is held."""
+        return f"{self.source}:{self.file}" if self.file else self.source
+
 
 @dataclass(frozen=True, slots=True)
 class PairSpec:

@@ -19,9 +19,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QDoubleSpinBox, QScrollArea, QToolButton, QWidget
 
 from app.errors import UserFacingError
-from app.records import PairSpec, Progress
+from app.records import Progress
 from app.settings import SettingsFile
-from app.ui.chat_controller import ChatController
+from app.ui.controllers import Controllers
 from app.ui.crash_dialog import CrashDialog
 from app.ui.main_window import MainWindow
 from app.ui.reply_view import ReplyView
@@ -40,9 +40,10 @@ class Stage:
     """The real window with a scripted engine behind it."""
 
     window: MainWindow
-    controller: ChatController
+    controllers: Controllers
     engine: FakeEngine
     settings: SettingsFile
+    folder: Path
 
     def ask(self, text: str) -> None:
         box = self.window.chat_page.prompt_box
@@ -191,6 +192,7 @@ def render(name: str, appearance: Appearance, theme: Theme, size: QSize, out: Pa
         SCREENS[name][0](stage)
         QTest.qWait(300)
         save(stage.window, out / f"{name}-{theme.name}-{size.width()}x{size.height()}.png")
+        stage.controllers.shut_down()
         stage.window.close()
         stage.window.deleteLater()
         QApplication.processEvents()
@@ -198,14 +200,16 @@ def render(name: str, appearance: Appearance, theme: Theme, size: QSize, out: Pa
 
 def make_stage(appearance: Appearance, folder: Path, size: QSize) -> Stage:
     settings = SettingsFile(folder / "settings.json")
+    settings.set("offline", True)  # until a screen has a Hub of its own
+    settings.set("models_folder", str(folder / "cache"))
     window = MainWindow(appearance.theme, settings.values)
     engine = FakeEngine()
-    controller = ChatController(window, engine, settings, PairSpec())  # type: ignore[arg-type]
+    controllers = Controllers(window, engine, settings, folder)  # type: ignore[arg-type]
     window.resize(size)
     window.show()
-    controller.load()
+    controllers.begin()
     QTest.qWaitForWindowExposed(window)
-    return Stage(window, controller, engine, settings)
+    return Stage(window, controllers, engine, settings, folder)
 
 
 def save(window: QWidget, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal, Slot
@@ -31,15 +32,16 @@ class ChatController(QObject):
     """Connects the window with the engine. One reply is written at a time."""
 
     pair_loaded = Signal(object)  # PairSpec
+    pair_failed = Signal(object)  # UserFacingError, or Cancelled
     reply_counted = Signal(object)  # Statistics of a finished reply
 
-    def __init__(self, window: MainWindow, engine: Engine, settings: SettingsFile, spec: PairSpec) -> None:
+    def __init__(self, window: MainWindow, engine: Engine, settings: SettingsFile) -> None:
         super().__init__(window)
         self._window = window
         self._page = window.chat_page
         self._engine = engine
         self._settings = settings
-        self._spec = spec
+        self._spec = PairSpec()
         self._cache: Path | None = None
         self._pair: PairSummary | None = None
         self._messages: list[Message] = []
@@ -70,6 +72,11 @@ class ChatController(QObject):
     def loaded(self) -> PairSpec | None:
         """The pair that is loaded, as it was asked for."""
         return self._spec if self._pair is not None else None
+
+    @property
+    def held(self) -> Mapping[str, int]:
+        """Bytes of weights of the loaded pair on each device."""
+        return self._pair.taken if self._pair is not None else {}
 
     def load_pair(self, spec: PairSpec, cache: Path | None) -> None:
         """Loads another pair in place of the one that is there; a running reply is stopped."""
@@ -105,14 +112,14 @@ class ChatController(QObject):
     @Slot(object)
     def _fail_loading(self, error: Exception) -> None:
         self._loading = False
-        if isinstance(error, Cancelled):
-            self._window.badge.show_state(PairState.OFF, "loading was cancelled")
-            return
         self._page.show_invitation(NO_MODELS)
         self._show_state()
+        if isinstance(error, Cancelled):
+            error = UserFacingError("Loading was cancelled.")
         if isinstance(error, UserFacingError):
             self._window.badge.show_state(PairState.OFF, error.title[0].lower() + error.title[1:].rstrip("."))
             self._page.message_bar.show_error(error, "Try again")
+        self.pair_failed.emit(error)
 
     @Slot(str)
     def _submit(self, text: str) -> None:

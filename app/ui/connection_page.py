@@ -100,6 +100,10 @@ class ConnectionPage(QWidget):
         for key, field in self._fields.items():
             field.setText(str(values[key]))
 
+    def show_busy_token(self) -> None:
+        self._token_state.setText("Asking the Hub whose token it is …")
+
+    @Slot(object)
     def show_token(self, masked: str) -> None:
         """The token as it may be shown: its last characters; empty when there is none."""
         told = f"In use: {masked}. It is kept where all Hugging Face tools keep it." if masked else ""

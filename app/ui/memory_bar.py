@@ -38,7 +38,7 @@ class Room:
     @property
     def words(self) -> str:
         verdict = "Fits" if self.fits else "Does not fit"
-        return f"{verdict}: {size(self.taken)} needed, {size(self.free)} free on {self.device.upper()}"
+        return f"{verdict}: {size(self.taken)} needed, {size(self.free)} free on {self.device}"
 
     @property
     def details(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from app.errors import UserFacingError
 from app.hub.entries import Glance, ModelEntry, Plan, Query, StoredModel
 from app.models.finder import Recommendation
 from app.models.shelf import Shelf
-from app.records import ModelSpec, Weights
+from app.records import STARTER, ModelSpec, Weights
 from app.settings import SettingsFile
 from app.ui.consent_dialog import ConsentDialog
 from app.ui.main_window import MainWindow
@@ -39,26 +39,20 @@ OFFLINE = "Offline: these are the models on this disk."
 
 class ModelsController(QObject):
     use_requested = Signal(str, object)  # role, ModelSpec
-    disk_changed = Signal(object)  # tuple[StoredModel, ...]
+    disk_changed = Signal(object)  # Disk
 
     def __init__(
         self,
         window: MainWindow,
         tasks: Tasks,
-        queue: DownloadQueue,
         settings: SettingsFile,
         shelf: Shelf,
         data: Path,
     ) -> None:
         super().__init__(window)
         self._window, self._page, self._view = window, window.models_page, window.models_page.model
-        self._tasks, self._queue, self._settings, self._shelf, self._data = (
-            tasks,
-            queue,
-            settings,
-            shelf,
-            data,
-        )
+        self._tasks, self._settings, self._shelf, self._data = tasks, settings, shelf, data
+        self.queue = DownloadQueue(data / "downloads.json", self.connection, self)
         self._query = Query()
         self._entries: dict[str, ModelEntry] = {}
         self._glances: dict[str, Glance] = {}
@@ -72,6 +66,8 @@ class ModelsController(QObject):
         self._way: Weights = "auto"
         self._stored: tuple[StoredModel, ...] = ()
         self._used: frozenset[str] = frozenset()
+        self._held: Mapping[str, int] = {}
+        self._disk = Disk((), (), 0)
         self._asked_disk = False
         self._dialog: ConsentDialog | None = None
         self._connect()
@@ -97,11 +93,11 @@ class ModelsController(QObject):
         view.way_chosen.connect(self._choose_way)
         view.consent_requested.connect(self._ask_consent)
         view.retry_requested.connect(self._look_again)
-        self._queue.changed.connect(self._show_downloads)
-        self._queue.arrived.connect(self._take_arrival)
-        downloads.pause_requested.connect(self._queue.pause)
-        downloads.resume_requested.connect(self._queue.resume)
-        downloads.cancel_requested.connect(self._queue.cancel)
+        self.queue.changed.connect(self._show_downloads)
+        self.queue.arrived.connect(self._take_arrival)
+        downloads.pause_requested.connect(self.queue.pause)
+        downloads.resume_requested.connect(self.queue.resume)
+        downloads.cancel_requested.connect(self.queue.cancel)
         downloads.search_requested.connect(self._open_search)
         library.use_requested.connect(self._use_stored)
         library.delete_requested.connect(self._ask_delete)
@@ -123,6 +119,11 @@ class ModelsController(QObject):
             certificates=str(values["certificates"]),
             offline=bool(values["offline"]),
         )
+
+    def start(self) -> None:
+        """Once the window is there: goes on with downloads that an earlier run has left."""
+        self._show_downloads(self.queue.items)
+        self.queue.start()
 
     @Slot(str)
     def _enter(self, page: str) -> None:
@@ -236,7 +237,7 @@ class ModelsController(QObject):
         self._look = None
         self._page.show_model(self._spec.source)
         self._looking = self._tasks.start(
-            partial(lookups.look_at, self.connection(), self._spec, self._data, CONTEXT)
+            partial(lookups.look_at, self.connection(), self._spec, self._data, CONTEXT, self._held)
         )
         self._looking.done.connect(self._show_look)
         self._looking.failed.connect(self._fail_look)
@@ -376,13 +377,13 @@ class ModelsController(QObject):
             self._view.message_bar.show_error(error)
 
     def download(self, plan: Plan) -> None:
-        self._queue.add(plan)
+        self.queue.add(plan)
         self._window.show_page("downloads")
 
     def fetch(self, repo: str) -> None:
         """Looks a repository up and queues what it needs."""
         task = self._tasks.start(
-            partial(lookups.look_at, self.connection(), ModelSpec(repo), self._data, CONTEXT)
+            partial(lookups.look_at, self.connection(), ModelSpec(repo), self._data, CONTEXT, self._held)
         )
         task.done.connect(self._queue_look)
         task.failed.connect(self._fail_fetch)
@@ -390,7 +391,7 @@ class ModelsController(QObject):
     @Slot(object)
     def _queue_look(self, look: Look) -> None:
         try:
-            self._queue.add(look.found.plan())
+            self.queue.add(look.found.plan())
         except UserFacingError as error:
             self._fail_fetch(error)
 
@@ -408,12 +409,12 @@ class ModelsController(QObject):
                 self.fetch(repo)
         if set(wanted) <= here:
             for role, repo in zip(("target", "assistant"), wanted, strict=True):
-                self.use_requested.emit(role, replace(self.stored_spec(repo), weights=pair.weights))
+                self.use_requested.emit(role, replace(self._stored_spec(repo), weights=pair.weights))
         else:
             self._window.show_page("downloads")
 
     def _unfinished(self) -> list[Item]:
-        return [each for each in self._queue.items if each.state != "done"]
+        return [each for each in self.queue.items if each.state != "done"]
 
     @Slot(object)
     def _show_downloads(self, items: tuple[Item, ...]) -> None:
@@ -432,12 +433,12 @@ class ModelsController(QObject):
 
     def read_disk(self) -> None:
         self._asked_disk = True
-        task = self._tasks.start(partial(lookups.read_disk, self.connection()))
+        task = self._tasks.start(partial(lookups.read_disk, self.connection(), self._held))
         task.done.connect(self._take_disk)
 
     @Slot(object)
     def _take_disk(self, disk: Disk) -> None:
-        self._stored = disk.stored
+        self._disk, self._stored = disk, disk.stored
         here = frozenset(each.repo for each in disk.stored if not each.missing)
         self._page.advice.show_pairs(disk.advice, here, NOTHING_FITS)
         for repo, entry in self._entries.items():
@@ -447,11 +448,11 @@ class ModelsController(QObject):
             self._show_disk_instead()
         self._show_library()
         self._show_actions()
-        self.disk_changed.emit(self._stored)
+        self.disk_changed.emit(self._disk)
 
-    def show_used(self, sources: frozenset[str]) -> None:
-        """Which models are loaded."""
-        self._used = sources
+    def show_used(self, sources: frozenset[str], held: Mapping[str, int]) -> None:
+        """Which models are loaded, and the bytes that they hold of each device."""
+        self._used, self._held = sources, held
         self._show_library()
 
     def _show_library(self) -> None:
@@ -459,16 +460,32 @@ class ModelsController(QObject):
             self._stored, self._shelf.added, self._used, self.connection().folder
         )
 
-    def stored_spec(self, repo: str) -> ModelSpec:
-        """A model of this disk by its commit; anything else is a path."""
+    def here(self) -> dict[str, ModelSpec]:
+        """Everything that can be loaded from this disk, by its key."""
+        specs = {STARTER: ModelSpec()}
         for each in self._stored:
-            if each.repo == repo and not each.missing:
-                return self.consented(ModelSpec(repo, revision=each.commit))
-        return ModelSpec(repo)
+            for file in () if each.missing else each.ggufs or ("",):
+                spec = self.consented(ModelSpec(each.repo, each.commit, file))
+                specs.setdefault(spec.key, spec)
+        return specs | {source: ModelSpec(source) for source in self._shelf.added}
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of the repositories on this disk."""
+        return {each.repo: each.bytes for each in self._stored}
+
+    @property
+    def cache(self) -> Path | None:
+        """Where models live, if not where all Hugging Face tools keep them."""
+        folder = str(self._settings.values["models_folder"])
+        return Path(folder).expanduser() if folder else None
+
+    def _stored_spec(self, source: str) -> ModelSpec:
+        """The model of that source; of several GGUF files the first."""
+        return next((each for each in self.here().values() if each.source == source), ModelSpec(source))
 
     @Slot(str, str)
     def _use_stored(self, role: str, source: str) -> None:
-        self.use_requested.emit(role, self.stored_spec(source))
+        self.use_requested.emit(role, self._stored_spec(source))
 
     @Slot(str)
     def _ask_delete(self, repo: str) -> None:
@@ -496,7 +513,7 @@ class ModelsController(QObject):
     def _forget(self, source: str) -> None:
         self._shelf.drop(source)
         self._show_library()
-        self.disk_changed.emit(self._stored)
+        self.disk_changed.emit(self._disk)
 
     @Slot(str)
     def add_local(self, kind: str) -> None:
@@ -522,7 +539,7 @@ class ModelsController(QObject):
             return
         self._shelf.add(source)
         self._show_library()
-        self.disk_changed.emit(self._stored)
+        self.disk_changed.emit(self._disk)
 
     @Slot()
     def _choose_folder(self) -> None:
@@ -543,7 +560,8 @@ def rooms_of(found: Estimate) -> list[Room]:
         parts = [Part(f"{each.name} weights", each.weights + each.copy) for each in needs]
         parts += [Part(f"{each.name} cache", each.cache) for each in needs if each.cache]
         parts.append(Part("work", sum(each.work for each in needs)))
-        rooms.append(Room(device, tuple(parts), found.room(device), found.fits))
+        name = "all memory and the disk" if device == "offload" else device.upper()
+        rooms.append(Room(name, tuple(parts), found.room(device), found.fits))
     return rooms
 
 

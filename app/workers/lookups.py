@@ -153,7 +153,7 @@ def judge_candidates(
     from app.models.memory import free_memory
 
     offline, free = replace(connection, offline=True), free_memory(held)
-    first = _inspect_here_first(offline, target, data, stop, tell, STARTER_NAMES[0])
+    first = _inspect_here_first(connection, target, data, stop, tell, STARTER_NAMES[0])
     judged: dict[str, Judged] = {}
     for key, spec in candidates.items():
         if stop.is_set():
@@ -212,6 +212,27 @@ def delete(connection: Connection, repo: str, stop: Event, tell: Tell) -> int:
     from app.hub.cache import remove
 
     return remove(connection.folder, repo)
+
+
+def masked_token(stop: Event, tell: Tell) -> str:
+    from app.hub import token
+
+    return token.masked()
+
+
+def keep_token(connection: Connection, given: str, stop: Event, tell: Tell) -> str:
+    """Returns it masked."""
+    from app.hub import token
+
+    token.keep(connection, given)
+    return token.masked()
+
+
+def drop_token(stop: Event, tell: Tell) -> str:
+    from app.hub import token
+
+    token.drop()
+    return token.masked()
 
 
 def find_devices(stop: Event, tell: Tell) -> dict[str, dict[Weights, str]]:
