@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QLabel, QPlainTextEd
 from pytestqt.qtbot import QtBot
 
 from app.application import Application
-from app.records import PairSpec, Round
+from app.records import Round
 from app.ui.reply_view import ReplyView
 
 pytestmark = pytest.mark.starter
@@ -57,7 +57,7 @@ def person(qtbot: QtBot, starter_home: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("TANDEM_HOME", str(starter_home))
     application = QApplication.instance()
     assert isinstance(application, QApplication)
-    program = Application(application, PairSpec.of("starter", "starter", "float32"))
+    program = Application(application)
     program.show()
     person = Person(program, qtbot)
     person.wait_until_idle()
@@ -101,10 +101,9 @@ import sys
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 from app.application import Application
-from app.records import PairSpec
 
 application = QApplication([])
-program = Application(application, PairSpec())
+program = Application(application)
 moment = sys.argv[1]
 worker, box = program.engine.worker, program.window.chat_page.prompt_box
 if moment == "at once":
