@@ -1,64 +1,36 @@
 """Renders every page and state of the real window to PNG files: python -m tests.screens OUT [--only NAME].
 
-The engine behind the window is a scripted one, so that the pictures are the same on every machine.
+The engine behind the window is a scripted one and the Hub one of this machine's own, so that the pictures are the
+same everywhere.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from PySide6.QtCore import QPoint, QSize, Qt
+from huggingface_hub import close_session
+from PySide6.QtCore import QPoint, QSize
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox, QDoubleSpinBox, QScrollArea, QToolButton, QWidget
+from PySide6.QtWidgets import QApplication, QComboBox, QDoubleSpinBox, QScrollArea, QToolButton
 
 from app.errors import UserFacingError
 from app.records import Progress
-from app.settings import SettingsFile
-from app.ui.controllers import Controllers
 from app.ui.crash_dialog import CrashDialog
-from app.ui.main_window import MainWindow
 from app.ui.reply_view import ReplyView
 from app.ui.theme import DARK, LIGHT, Appearance, Theme
 from app.ui.token_card import TokenCard
-from tests.helpers.fake_engine import PAIR, FakeEngine
+from tests.helpers import hub_server
+from tests.helpers.fake_engine import PAIR
 from tests.helpers.sample_rounds import BICYCLE, LIST, make_rounds
+from tests.helpers.stage import SMALL, WIDE, Stage, make_stage, save
+from tests.model_screens import MODEL_SCREENS, memory_of
 
-Control = TypeVar("Control", bound=QWidget)
-
-WIDE, SMALL = QSize(1280, 800), QSize(900, 600)
-
-
-@dataclass
-class Stage:
-    """The real window with a scripted engine behind it."""
-
-    window: MainWindow
-    controllers: Controllers
-    engine: FakeEngine
-    settings: SettingsFile
-    folder: Path
-
-    def ask(self, text: str) -> None:
-        box = self.window.chat_page.prompt_box
-        box.set_text(text)
-        box.submitted.emit(box.text())
-        box.set_text("")
-
-    def control(self, name: str, kind: type[Control]) -> Control:
-        """The settings control with that accessible name."""
-        return next(each for each in self.window.findChildren(kind) if each.accessibleName() == name)
-
-    def answer(self, script: tuple[tuple[str, str, str], ...]) -> None:
-        rounds = make_rounds(script, "eos")
-        self.engine.worker.rounds_arrived.emit(rounds)
-        self.engine.finish(rounds)
+FREE = 24_000_000_000
+"""Bytes of memory that the machine of the pictures has."""
 
 
 def loading(stage: Stage) -> None:
@@ -169,6 +141,7 @@ def drawer(stage: Stage) -> None:
 
 
 SCREENS: dict[str, tuple[Callable[[Stage], None], tuple[tuple[Theme, QSize], ...]]] = {
+    **MODEL_SCREENS,
     "loading": (loading, ((LIGHT, WIDE), (DARK, SMALL))),
     "load_error": (load_error, ((LIGHT, WIDE), (DARK, SMALL))),
     "empty": (empty, ((LIGHT, WIDE), (DARK, WIDE), (LIGHT, SMALL))),
@@ -187,8 +160,9 @@ SCREENS: dict[str, tuple[Callable[[Stage], None], tuple[tuple[Theme, QSize], ...
 
 def render(name: str, appearance: Appearance, theme: Theme, size: QSize, out: Path) -> None:
     appearance.apply(theme)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, hub_server.serving() as hub, memory_of(FREE):
         stage = make_stage(appearance, Path(folder), size)
+        stage.hub = hub
         SCREENS[name][0](stage)
         QTest.qWait(300)
         save(stage.window, out / f"{name}-{theme.name}-{size.width()}x{size.height()}.png")
@@ -196,30 +170,7 @@ def render(name: str, appearance: Appearance, theme: Theme, size: QSize, out: Pa
         stage.window.close()
         stage.window.deleteLater()
         QApplication.processEvents()
-
-
-def make_stage(appearance: Appearance, folder: Path, size: QSize) -> Stage:
-    settings = SettingsFile(folder / "settings.json")
-    settings.set("offline", True)  # until a screen has a Hub of its own
-    settings.set("models_folder", str(folder / "cache"))
-    window = MainWindow(appearance.theme, settings.values)
-    engine = FakeEngine()
-    controllers = Controllers(window, engine, settings, folder)  # type: ignore[arg-type]
-    window.resize(size)
-    window.show()
-    controllers.begin()
-    QTest.qWaitForWindowExposed(window)
-    return Stage(window, controllers, engine, settings, folder)
-
-
-def save(window: QWidget, path: Path) -> None:
-    """The window with whatever floats above it, in one picture."""
-    picture = window.grab()
-    for floating in QApplication.topLevelWidgets():
-        if floating is not window and floating.isVisible() and floating.windowFlags() & Qt.WindowType.ToolTip:
-            floating.render(picture, window.mapFromGlobal(floating.pos()))
-    picture.save(str(path))
-    sys.stdout.write(f"{path}\n")
+    close_session()
 
 
 def render_crash_dialog(appearance: Appearance, out: Path) -> None:

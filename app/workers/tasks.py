@@ -25,6 +25,7 @@ class Task(QObject):
     progressed = Signal(object)
     done = Signal(object)  # terminal: what the work returned
     failed = Signal(object)  # terminal: UserFacingError
+    over = Signal(object)  # the task itself, in every case and last of all
 
     _told = Signal(object)
     _ended = Signal(object, object)  # result, error
@@ -62,7 +63,7 @@ class Task(QObject):
                 self.done.emit(result)
             else:
                 self.failed.emit(failure)
-        self.deleteLater()
+        self.over.emit(self)
 
 
 class Tasks(QObject):
@@ -78,15 +79,14 @@ class Tasks(QObject):
         """Queues the work; connect to the task's signals at once, they come later."""
         task = Task(work, self)
         self._running.add(task)
-        task._ended.connect(self._forget)
+        task.over.connect(self._forget)
         self._pool.start(_Runner(task))
         return task
 
-    @Slot()
-    def _forget(self) -> None:
-        task = self.sender()
-        if isinstance(task, Task):
-            self._running.discard(task)
+    @Slot(object)
+    def _forget(self, task: Task) -> None:
+        self._running.discard(task)
+        task.deleteLater()
 
     def shut_down(self) -> None:
         """Cancels everything and waits for it."""

@@ -34,6 +34,8 @@ class Repo:
     downloads: int = 0
     task: str = "text-generation"
     model_type: str = "llama"
+    format: str = "F32"
+    claimed: dict[str, int] = field(default_factory=dict)  # sizes that are told in place of the true ones
 
     @classmethod
     def of(cls, folder: Path, **changes: Any) -> Repo:
@@ -188,8 +190,13 @@ class _Handler(BaseHTTPRequestHandler):
                 "architectures": [repo.model_type.title() + "ForCausalLM"],
             },
         }
-        if repo.parameters is not None:
-            described["safetensors"] = {"parameters": {"F32": repo.parameters}, "total": repo.parameters}
+        if repo.parameters is not None and "gguf" in repo.tags:
+            described["gguf"] = {"total": repo.parameters, "architecture": repo.model_type}
+        elif repo.parameters is not None:
+            described["safetensors"] = {
+                "parameters": {repo.format: repo.parameters},
+                "total": repo.parameters,
+            }
         return described
 
     def _may_read(self, name: str) -> bool:
@@ -212,9 +219,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         siblings: list[dict[str, Any]] = []
         for file, content in self.hub.repos[name].files.items():
-            entry: dict[str, Any] = {"rfilename": file, "size": len(content), "blobId": oid(content, "text")}
+            size = self.hub.repos[name].claimed.get(file, len(content))
+            entry: dict[str, Any] = {"rfilename": file, "size": size, "blobId": oid(content, "text")}
             if is_large(file):
-                entry["lfs"] = {"size": len(content), "sha256": oid(content, file), "pointerSize": 134}
+                entry["lfs"] = {"size": size, "sha256": oid(content, file), "pointerSize": 134}
             siblings.append(entry)
         self._json(self._describe(name) | {"siblings": siblings})
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.ui.theme import LIGHT, Appearance
-from tests.screens import WIDE, Stage, make_stage
+from tests.helpers.stage import WIDE, Stage, make_stage
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from app.records import Message, Progress
 from app.ui.reply_view import ReplyView
 from tests.helpers.fake_engine import PAIR
 from tests.helpers.sample_rounds import BICYCLE, LIST, make_rounds
-from tests.screens import Stage
+from tests.helpers.stage import Stage
 
 TROUBLE = UserFacingError("There is not enough memory.", "Two models need more.", "Close other programs.")
 

@@ -10,7 +10,7 @@ from app.ui.legend import Sample
 from app.ui.theme import DARK, LIGHT, Appearance, Theme
 from tests.helpers.fake_engine import PAIR
 from tests.helpers.sample_rounds import BICYCLE
-from tests.screens import SMALL, Stage
+from tests.helpers.stage import SMALL, Stage
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
 
