@@ -12,6 +12,11 @@ def size(number: int | None) -> str:
     return f"{number / 1e6:.1f} MB" if number >= 1e5 else f"{number / 1e3:.1f} kB"
 
 
+def tokens(number: int) -> str:
+    """A length of context, in units of 1024 tokens where it is made of such."""
+    return f"{number // 1024:,}K" if number % 1024 == 0 else f"{number:,}"
+
+
 def count(number: int | None) -> str:
     """A number of weights, or of downloads."""
     if number is None:

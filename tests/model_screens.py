@@ -98,12 +98,11 @@ def consent(stage: Stage, kind: str) -> None:
 def pair(stage: Stage, target: str = LARGE, assistant: str = DRAFTER) -> None:
     online(stage)
     showcase.store(stage.folder / "cache")
+    stage.controllers.pair._pair = PairSpec(
+        ModelSpec(target), ModelSpec(assistant)
+    )  # not the starter, to be quick
+    stage.open("models")
     stage.open("pair")
-    page = stage.window.pair_page
-    page.target_chosen.emit(target)
-    stage.settle()
-    page.assistant_chosen.emit(assistant)
-    stage.settle()
 
 
 def pair_in_4_bits(stage: Stage) -> None:

@@ -20,7 +20,7 @@ from app.models.pair import Checkpoint, Verdict, estimate_parameters, judge, ref
 from app.models.sources import Tell, explained, find, load_tokenizer, read_config
 from app.records import ModelSpec, Progress, Weights
 
-WAYS: tuple[Weights, ...] = ("float32", "bfloat16", "int8", "nf4")
+WAYS: tuple[Weights, ...] = ("auto", "float32", "bfloat16", "int8", "nf4")
 """The weights that a model's need is told for; float16 and fp4 take as much as their siblings."""
 
 

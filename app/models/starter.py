@@ -39,6 +39,10 @@ def assistant_folder(models: Path) -> Path:
     return models / f"starter-assistant-{hashlib.sha256(weights).hexdigest()[:12]}-{LAYOUT}"
 
 
+def is_unpacked(models: Path) -> bool:
+    return target_folder(models).exists() and assistant_folder(models).exists()
+
+
 def prepare_target(models: Path, stop: Event) -> Iterator[Progress]:
     """Converts the target to an ordinary bfloat16 checkpoint unless that is done, telling how far it is.
 

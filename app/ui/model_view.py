@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, QUrl, Signal, Slot
-from PySide6.QtGui import QTextDocument
+from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument, QTextFormat
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -22,11 +22,14 @@ from PySide6.QtWidgets import (
 )
 
 from app.hub.entries import ModelDetails
+from app.records import Weights
 from app.ui.memory_bar import MemoryBar, Room
 from app.ui.message_bar import MessageBar
+from app.ui.pair_side import WAYS
 from app.ui.theme import Theme, named
 from app.words import count, size
 
+DIALECT = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
 MOST_CARD = 40_000  # characters that are shown of a card
 
 
@@ -69,7 +72,7 @@ class ModelView(QFrame):
             box.clicked.connect(self._ask_consent)
         self._way = QComboBox()
         self._way.setAccessibleName("Weights to reckon with")
-        self._way.currentTextChanged.connect(self.way_chosen)
+        self._way.activated.connect(self._choose_way)
         self._memory = MemoryBar(theme)
         self._revision = QComboBox()
         self._revision.setAccessibleName("Revision")
@@ -80,6 +83,8 @@ class ModelView(QFrame):
         self._files = named(QLabel(textFormat=Qt.TextFormat.PlainText), "files")
         self._files.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._files.setWordWrap(True)
+        for label in (self._title, self._facts, self._files):
+            label.setMinimumWidth(1)  # a stranger's long name must not widen the page
         self._card = CardText()
         self._lay_out()
         self.clear("")
@@ -160,8 +165,11 @@ class ModelView(QFrame):
             if each.name in names
         ]
         left_out = len(found.files) - len(lines)
-        lines.append(f"{left_out} other files are not needed." if left_out else "")
-        self._files.setText("\n".join(filter(None, lines)))
+        if left_out:
+            lines.append(
+                "1 other file is not needed." if left_out == 1 else f"{left_out} other files are not needed."
+            )
+        self._files.setText("\n".join(lines))
         self._revision.clear()
         self._revision.addItems(sorted(found.refs))
         if revision not in found.refs:
@@ -201,12 +209,11 @@ class ModelView(QFrame):
             box.setVisible(state is not None)
             box.setChecked(bool(state))
 
-    def show_ways(self, ways: Sequence[str], chosen: str) -> None:
-        self._way.blockSignals(True)
+    def show_ways(self, ways: Sequence[Weights], chosen: Weights) -> None:
         self._way.clear()
-        self._way.addItems(list(ways))
-        self._way.setCurrentText(chosen)
-        self._way.blockSignals(False)
+        for way in ways:
+            self._way.addItem(WAYS[way], way)
+        self._way.setCurrentIndex(max(0, self._way.findData(chosen)))
         self._memory_part.setVisible(bool(ways))
 
     def show_room(self, room: Room | None) -> None:
@@ -235,6 +242,10 @@ class ModelView(QFrame):
             self.consent_requested.emit(box.property("kind"))
 
     @Slot(int)
+    def _choose_way(self, place: int) -> None:
+        self.way_chosen.emit(self._way.itemData(place))
+
+    @Slot(int)
     def _choose_revision(self, place: int) -> None:
         self.revision_chosen.emit(self._revision.itemText(place))
 
@@ -256,8 +267,21 @@ class CardText(QTextBrowser):
         self.document().documentLayout().documentSizeChanged.connect(self._grow)
 
     def show_card(self, text: str) -> None:
-        self.document().setMarkdown(harmless(text), QTextDocument.MarkdownFeature.MarkdownNoHTML)
+        self.document().setMarkdown(harmless(text), DIALECT)
+        self._calm_headings()
         self._grow()
+
+    def _calm_headings(self) -> None:
+        """A stranger's headings are not larger than the page's own."""
+        block = self.document().begin()
+        while block.isValid():
+            if block.blockFormat().headingLevel():
+                cursor = QTextCursor(block)
+                cursor.select(QTextCursor.SelectionType.BlockUnderCursor)
+                size = QTextCharFormat()
+                size.setProperty(QTextFormat.Property.FontSizeAdjustment, 0)
+                cursor.mergeCharFormat(size)
+            block = block.next()
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:
         """Nothing: neither a picture from the network nor a file of this disk."""

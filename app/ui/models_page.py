@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,11 +27,14 @@ from app.ui.message_bar import MessageBar
 from app.ui.model_view import ModelView
 from app.ui.rows import Row, RowView
 from app.ui.theme import Theme, named
-from app.words import count, size
+from app.words import count, size, tokens
 
 PAUSE = 350  # milliseconds without a key after which the Hub is asked
+QWIDGETSIZE_MAX = 16_777_215  # Qt's own word for no limit
 BESIDE = 760  # pixels of width from which the model is shown beside the list
-LIST_WIDTH = 420
+LIST_WIDTH, LIST_SHARE = 420, 0.4
+HEAD = re.compile(r"(For|LMHead).*$")
+"""What an architecture's name says of its task, which the search has chosen."""
 
 SIZES: dict[str, tuple[int | None, int | None]] = {
     "Any size": (None, None),
@@ -228,8 +232,9 @@ class ModelsPage(QWidget):
         chosen = self._side.currentWidget() is self.model
         self._list.setVisible(not self._alone or not chosen)
         self._side.setVisible(not self._alone or chosen)
-        self._list.setMaximumWidth(16_777_215 if self._alone else LIST_WIDTH)
-        self._list.setMinimumWidth(0 if self._alone else min(LIST_WIDTH, self.width() // 2))
+        beside = min(LIST_WIDTH, int(LIST_SHARE * self.width()))
+        self._list.setMaximumWidth(QWIDGETSIZE_MAX if self._alone else beside)
+        self._list.setMinimumWidth(0 if self._alone else beside)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -244,16 +249,16 @@ class ModelsPage(QWidget):
 def row_of(entry: ModelEntry, glance: Glance | None) -> Row:
     """A search result in two lines; what a closer look found replaces what the search said."""
     on_disk = glance.bytes if glance and glance.bytes else entry.bytes
-    context = glance.context if glance and glance.context else entry.context
+    length = glance.context if glance and glance.context else entry.context
     marks = ("here", entry.present), ("gated", entry.gated), ("private", entry.private)
     detail = [
         *(word for word, is_so in marks if is_so),
-        f"{count(entry.parameters)} weights" if entry.parameters else "",
-        entry.architecture or "",
-        f"{count(context)} context" if context else "",
+        count(entry.parameters) if entry.parameters else "",
+        glance.obstacle.rstrip(".") if glance else "",
+        f"{tokens(length)} context" if length else "",
         entry.licence or "no licence",
-        f"{count(entry.downloads)} downloads",
-        glance.obstacle if glance else "",
+        f"{count(entry.downloads)} downloads" if entry.downloads else "",
+        HEAD.sub("", entry.architecture or ""),
     ]
     tag = size(on_disk) if on_disk else ""
     return Row(entry.repo, entry.repo, " · ".join(filter(None, detail)), tag)

@@ -20,7 +20,7 @@ PAGES: dict[Page, tuple[str, str]] = {
     "library": ("Library", "What is on this disk"),
     "connection": ("Hub", "Address, proxy, access token"),
 }
-WIDTH = 84
+WIDTH = 92
 
 
 class Rail(QFrame):

@@ -13,7 +13,7 @@ from app import records
 from app.errors import Cancelled, UserFacingError
 from app.hub.entries import Glance, ModelEntry, Query, StoredModel
 from app.models.finder import Judged, Recommendation, recommend
-from app.records import STARTER_NAMES, ModelSpec, Weights
+from app.records import STARTER, STARTER_NAMES, ModelSpec, Weights
 from app.workers.tasks import Tell
 
 if TYPE_CHECKING:
@@ -151,20 +151,27 @@ def judge_candidates(
 
     import_quietly()
     from app.models.memory import free_memory
+    from app.models.starter import is_unpacked
 
     offline, free = replace(connection, offline=True), free_memory(held)
-    first = _inspect_here_first(connection, target, data, stop, tell, STARTER_NAMES[0])
+    first = _inspect_here_first(connection, target, data, stop, _hush, STARTER_NAMES[0])
     judged: dict[str, Judged] = {}
     for key, spec in candidates.items():
         if stop.is_set():
             raise Cancelled
+        if spec.source == STARTER and not is_unpacked(data / "models"):
+            continue  # the engine does that when it is chosen, which takes a while
         try:
-            second = _inspect_here_first(offline, spec, data, stop, tell, STARTER_NAMES[1])
+            second = _inspect_here_first(offline, spec, data, stop, _hush, STARTER_NAMES[1])
             judged[key] = _judge(first, second, context, free)
         except UserFacingError as error:
             judged[key] = Judged("unknown", str(error))
         tell(dict(judged))
     return judged
+
+
+def _hush(progress: object) -> None:
+    """Where the person waits for nothing, nothing is told."""
 
 
 def _judge(target: Inspection, assistant: Inspection, context: int, free: Mapping[str, int]) -> Judged:
