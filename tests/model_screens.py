@@ -21,7 +21,7 @@ from tests.helpers.hub_server import COMMIT, Fault
 from tests.helpers.stage import SMALL, WIDE, Stage
 
 LARGE, DRAFTER = "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct"
-HUGE = "meta-llama/Llama-3.1-70B-Instruct"
+HUGE = "Qwen/Qwen2.5-72B-Instruct"
 
 
 @contextmanager

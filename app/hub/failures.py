@@ -21,7 +21,10 @@ from huggingface_hub.utils import httpx
 from app.errors import UserFacingError
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-SIGN_IN = "Set HF_TOKEN, or run `hf auth login`, with a token of an account that may read it."
+SIGN_IN = (
+    "Give the access token of an account that may read it: in the window under Hub, with `hf auth login`, or in "
+    "the variable HF_TOKEN."
+)
 
 
 @contextmanager
@@ -75,7 +78,7 @@ def _gated(repo: str, page: str) -> UserFacingError:
         return UserFacingError(
             f"{repo} is gated, and there is no access token.",
             "Its owner asks who you are before you may have it.",
-            f"Ask for access at {page}. Then: {SIGN_IN}",
+            f"Ask for access at {page}. {SIGN_IN}",
         )
     return UserFacingError(
         f"{repo} is gated, and your account has no access yet.",
@@ -116,7 +119,7 @@ def _unreachable(error: httpx.HTTPError, address: str) -> UserFacingError:
         return UserFacingError(
             f"The certificate of {address} is not trusted here.",
             "A company's network often puts its own in between.",
-            "Name its certificate file in the variable SSL_CERT_FILE.",
+            "Name its certificate file in the window under Hub, or in the variable SSL_CERT_FILE.",
         )
     if isinstance(error, httpx.TimeoutException):
         detail = "It did not answer in time."

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from app.models.measured import Measurements
-from app.models.speed import Measured, Prediction, predict
+from app.models.speed import Measured, Prediction, predict, promise
 from app.records import Weights
 from app.resources import resource
 from app.words import count, size
@@ -37,6 +37,7 @@ BITS: Mapping[Weights, float] = {
     "fp4": 4.5,
 }  # 16 in others
 OVERHEAD = 300_000_000  # bytes of work beside weights and caches, and of what the machine keeps for itself
+PAYS = 1.05  # times plain speed, below which an assistant is not worth its memory
 COMFORTABLE = 0.7  # of what is free
 MOST_ON_CPU = 8e9  # bytes of weights; a processor that reads 30 GB/s then still writes 4 tokens a second
 
@@ -165,7 +166,7 @@ def _looked_at(each: Candidate, judged: Judged | None, measured: Measured | None
         parameters=judged.parameters or each.parameters,
         bytes=judged.bytes,
         fits=judged.fits,
-        prediction=None if judged.cost is None else predict(judged.cost, measured),
+        prediction=promise(judged.cost, judged.verdict, measured),
     )
 
 
@@ -212,9 +213,11 @@ def _named_like(target: str) -> str | None:
     return max(alike, key=len, default=None)
 
 
-def _rank(each: Candidate) -> tuple[bool, int, float, bool, bool, str]:
+def _rank(each: Candidate) -> tuple[bool, bool, int, float, bool, bool, str]:
     speed = each.prediction.low + each.prediction.high if each.prediction else 0.0
-    return each.fits is False, ORDER.index(each.verdict), -speed, each.gated, not each.present, each.repo
+    useless = each.verdict == "refused" or (each.prediction is not None and each.prediction.high < PAYS)
+    order = ORDER.index(each.verdict)
+    return each.fits is False, useless, order, -speed, each.gated, not each.present, each.repo
 
 
 def recommend(free: Mapping[str, int], context: int = 4096) -> list[Recommendation]:

@@ -36,10 +36,10 @@ class Prediction:
             "measured on this machine" if self.measured else "as is common; yours is measured as you chat"
         )
         return (
-            f"(1 - a^(k+1)) / ((1 - a)(kc + 1)) times plain speed (arXiv 2211.17192), where a is the share of "
-            f"judged candidates that is accepted, {self.rates[0]:.0%} to {self.rates[1]:.0%} ({source}), k the "
-            f"draft length that is best then ({self.low_length} to {self.high_length}), and c = {self.cost:.2f} "
-            "the cost of an assistant's pass, by the number of weights."
+            f"Reckoned as (1 - a^(k+1)) / ((1 - a)(kc + 1)), arXiv 2211.17192, with a = {self.rates[0]:.0%} to "
+            f"{self.rates[1]:.0%} of judged candidates accepted ({source}), the draft length k that is best then, "
+            f"{self.low_length} to {self.high_length}, and an assistant's pass c = {self.cost:.2f} of the target's, "
+            "by the number of weights."
         )
 
 
@@ -76,6 +76,13 @@ def speed_up(acceptance: float, length: int, cost: float) -> float:
 def best_length(acceptance: float, cost: float) -> int:
     """The draft length, 0 to LONGEST, that is fastest."""
     return max(range(LONGEST + 1), key=lambda length: speed_up(acceptance, length, cost))
+
+
+def promise(cost: float | None, verdict: str, measured: Measured | None) -> Prediction | None:
+    """None where nothing can be told: a translated draft costs and loses what the formula does not know."""
+    if cost is None or (verdict == "other-tokenizer" and measured is None):
+        return None
+    return predict(cost, measured)
 
 
 def predict(cost: float, measured: Measured | None = None) -> Prediction:

@@ -98,6 +98,8 @@ class MainWindow(QMainWindow):
         self._panel.setEnabled(page == "chat")
         self._new_chat.setEnabled(page == "chat")
         self._lay_drawer()
+        if self._pages[page].focusProxy() is not None:
+            self._pages[page].setFocus()
         self.page_shown.emit(page)
 
     @Slot()

@@ -15,7 +15,7 @@ from app.errors import Cancelled, UserFacingError
 from app.models.finder import Judged, candidates
 from app.models.measured import Measurements
 from app.models.shelf import Shelf
-from app.models.speed import predict
+from app.models.speed import promise
 from app.records import ModelSpec, PairSpec, Weights
 from app.ui.chat_controller import ChatController
 from app.ui.main_window import MainWindow
@@ -213,10 +213,10 @@ class PairController(QObject):
             self._page.show_rooms(rooms_of(look.room))
         if look.remedy is not None:
             self._page.show_remedy(look.remedy.words)
-        if look.cost is not None and not refused and self._pair.assistant is not None:
+        if look.verdict is not None and not refused and self._pair.assistant is not None:
             measured = self._measurements.of(self._pair.target.key, self._pair.assistant.key)
-            promise = predict(look.cost, measured)
-            self._page.show_promise(f"Expect {promise.words}", promise.assumptions)
+            if (expected := promise(look.cost, look.verdict.kind, measured)) is not None:
+                self._page.show_promise(f"Expect {expected.words}", expected.assumptions)
         for each in (look.target, look.assistant):
             if each is not None and each.obstacle is not None:
                 self._page.message_bar.show_error(each.obstacle, "Try again")
@@ -224,7 +224,7 @@ class PairController(QObject):
 
     def _show_actions(self) -> None:
         look = self._look
-        missing = [each.name for each in _absent(look)] if look else []
+        missing = [each.name for each in _absent(look)] if look and not _refuses(look) else []
         fits = look is not None and look.room is not None and look.room.fits
         may_load = look is not None and not missing and not _refuses(look) and fits
         loaded = "This pair is loaded" if self._chat.loaded == self._pair else ""

@@ -39,6 +39,7 @@ class PairPage(QWidget):
         self._verdict = QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText)
         self._notes = named(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText), "muted")
         self._promise = named(QLabel(textFormat=Qt.TextFormat.PlainText), "muted")
+        self._assumptions = named(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText), "muted")
         self._memory = (MemoryBar(theme), MemoryBar(theme))  # a bar for each device that something lies on
         self._remedy = QPushButton()
         self._remedy.clicked.connect(self.remedy_requested)
@@ -55,6 +56,8 @@ class PairPage(QWidget):
         self._cancel = QPushButton("Cancel loading")
         self._cancel.clicked.connect(self.cancel_requested)
         self._lay_out()
+        self.setFocusProxy(self.target.list)
+        self.show_promise("", "")
         self.show_verdict("Choose a target and an assistant.", (), False)
         self.show_remedy("")
         self.show_actions("", may_load=False, busy=False, missing=())
@@ -85,7 +88,7 @@ class PairPage(QWidget):
         layout.addLayout(head)
         layout.addWidget(self.message_bar)
         layout.addLayout(sides, 1)
-        for each in (self._verdict, self._notes, *self._memory):
+        for each in (self._verdict, self._notes, self._assumptions, *self._memory):
             layout.addWidget(each)
         layout.addLayout(foot)
 
@@ -97,9 +100,10 @@ class PairPage(QWidget):
         self._notes.setVisible(bool(notes))
 
     def show_promise(self, words: str, assumptions: str) -> None:
-        """The expected speed, and on hover how it is reckoned."""
+        """The expected speed, and how it is reckoned."""
         self._promise.setText(words)
-        self._promise.setToolTip(f"<qt>{assumptions}</qt>" if assumptions else "")
+        self._assumptions.setText(assumptions)
+        self._assumptions.setVisible(bool(assumptions))
 
     def show_rooms(self, rooms: Sequence[Room]) -> None:
         for bar, room in zip_longest(self._memory, rooms[: len(self._memory)]):

@@ -51,6 +51,7 @@ class Side(QFrame):
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.list = RowView(f"{name} models")
+        self._shown: str | None = None
         self.list.chosen.connect(self.chosen)
         self._weights = self._make_box(f"{name} weights", "weights")
         self._device = self._make_box(f"{name} device", "device")
@@ -86,7 +87,11 @@ class Side(QFrame):
         place = self.list.verticalScrollBar().value()
         self.list.rows.set_rows(rows)
         self.list.choose(chosen)
-        self.list.verticalScrollBar().setValue(place)
+        if chosen == self._shown:
+            self.list.verticalScrollBar().setValue(place)
+        else:
+            self.list.scrollTo(self.list.currentIndex())
+        self._shown = chosen
 
     def show_held(self, spec: ModelSpec | None, weights: Sequence[Choice], devices: Sequence[Choice]) -> None:
         """How the model is held, out of what there is to choose; None hides the choice."""

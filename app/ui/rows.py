@@ -17,7 +17,7 @@ from PySide6.QtCore import (
     Signal,
     Slot,
 )
-from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPalette
+from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPalette, QResizeEvent
 from PySide6.QtWidgets import QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 Index = QModelIndex | QPersistentModelIndex
@@ -128,6 +128,11 @@ class RowView(QListView):
             self.setCurrentIndex(self.rows.index(place))
             self.selectionModel().blockSignals(False)
             self.viewport().update()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self.currentIndex().isValid():
+            self.scrollTo(self.currentIndex())
 
     @Slot(QModelIndex, QModelIndex)
     def _report_chosen(self, current: QModelIndex, before: QModelIndex) -> None:

@@ -165,7 +165,7 @@ def judge_candidates(
             second = _inspect_here_first(offline, spec, data, stop, _hush, STARTER_NAMES[1])
             judged[key] = _judge(first, second, context, free)
         except UserFacingError as error:
-            judged[key] = Judged("unknown", str(error))
+            judged[key] = Judged("refused", error.detail or error.title)
         tell(dict(judged))
     return judged
 
@@ -181,7 +181,10 @@ def _judge(target: Inspection, assistant: Inspection, context: int, free: Mappin
     room = estimate_pair(target, assistant, context, free)
     return Judged(
         verdict.kind,
-        verdict.reason,
+        verdict.reason.removeprefix(f"{target.name} and {assistant.name}")
+        .removeprefix(":")
+        .removeprefix(" have")
+        .strip(),
         assistant.seen.parameters if assistant.seen else None,
         relative_cost(target, assistant),
         room.total if room else None,

@@ -105,12 +105,11 @@ MODELS: dict[str, Model] = {
         "llama3.2",
         gated=True,
     ),
-    "meta-llama/Llama-3.1-70B-Instruct": Model(
-        {**LLAMA, **_layers(8192, 28672, 80, 64, 8), "vocab_size": 128256, "tie_word_embeddings": False},
-        70_553_706_496,
-        900_000,
-        "llama3.1",
-        gated=True,
+    "Qwen/Qwen2.5-72B-Instruct": Model(
+        {**QWEN, **_layers(8192, 29568, 80, 64, 8), "vocab_size": 152064, "tie_word_embeddings": False},
+        72_706_203_648,
+        410_000,
+        "other",
     ),
     "bartowski/Qwen2.5-7B-Instruct-GGUF": Model({}, 7_615_616_512, 65_000, weights="gguf"),
     "state-spaces/mamba-1.4b-hf": Model(MAMBA, 1_372_178_432, 21_000),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from PySide6.QtCore import QEventLoop, QSize, Qt, QTimer
+from PySide6.QtGui import QCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QLabel, QPushButton, QWidget
 
@@ -115,6 +116,7 @@ def make_stage(appearance: Appearance, folder: Path, size: QSize) -> Stage:
     window = MainWindow(appearance.theme, settings.values)
     engine = FakeEngine()
     controllers = Controllers(window, engine, settings, folder)  # type: ignore[arg-type]
+    QCursor.setPos(3000, 3000)  # over no button
     window.resize(size)
     window.show()
     controllers.begin()
