@@ -150,7 +150,7 @@ def _item(repo: str, state: State, share: float, error: UserFacingError | None) 
     name = "model.safetensors"
     plan = Plan(repo, COMMIT, "main", (RepoFile(name, size, "0" * 64, large=True),))
     done = int(share * size)
-    progress = DownloadProgress(done, size, name, done, size, 38e6)
+    progress = DownloadProgress(name, done, size, done, size, 38e6)
     return Item(plan, state, progress if share else None, error)
 
 

@@ -194,7 +194,7 @@ def _lighter(
             yield f"Take both in {weights}", (light, both)
             yield f"Take the target in {weights} and leave out the assistant", (light, None)
     everywhere = Holding(target.seen, replace(target.spec, weights="auto", device=OFFLOAD))
-    yield "Spread the target over memory and disk, which is slow, without an assistant", (everywhere, None)
+    yield "Spread the target over memory and disk (slow) and leave out the assistant", (everywhere, None)
 
 
 def _free_disk() -> int:

@@ -34,13 +34,13 @@ class ConnectionPage(QWidget):
         self._fields: dict[str, QLineEdit] = {}
         form = QFormLayout()
         form.setContentsMargins(0, 0, 0, 0)
-        form.setSpacing(8)
+        form.setVerticalSpacing(16)
         form.setHorizontalSpacing(24)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         for key, setting in SETTINGS.items():
             if setting.group == "hub" and isinstance(setting.default, str):
-                form.addRow(setting.label, self._make_field(key, str(values[key])))
-                form.addRow("", named(QLabel(setting.help, wordWrap=True), "muted"))
+                words = named(QLabel(setting.help, wordWrap=True), "muted")
+                form.addRow(setting.label, _above(self._make_field(key, str(values[key])), words))
         self._offline = QCheckBox(SETTINGS["offline"].help)
         self._offline.setAccessibleName(SETTINGS["offline"].label)
         self._offline.setChecked(bool(values["offline"]))
@@ -92,9 +92,8 @@ class ConnectionPage(QWidget):
         row.setContentsMargins(0, 0, 0, 0)
         for each in (self._token, keep, self._drop):
             row.addWidget(each)
-        form.addRow("Access token", part)
         self._token_state = named(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText), "muted")
-        form.addRow("", self._token_state)
+        form.addRow("Access token", _above(part, self._token_state))
 
     def show_values(self, values: Values) -> None:
         for key, field in self._fields.items():
@@ -130,3 +129,14 @@ class ConnectionPage(QWidget):
     def _give(self) -> None:
         self.token_given.emit(self._token.text().strip())
         self._token.clear()
+
+
+def _above(field: QWidget, words: QLabel) -> QWidget:
+    """A field with what is to be known of it below."""
+    part = QWidget()
+    layout = QVBoxLayout(part)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(4)
+    layout.addWidget(field)
+    layout.addWidget(words)
+    return part

@@ -24,7 +24,6 @@ class LibraryPage(QWidget):
     repair_requested = Signal(str)  # repository
     add_requested = Signal(str)  # "folder" or "file"
     move_requested = Signal()
-    undo_requested = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -112,6 +111,7 @@ class LibraryPage(QWidget):
         words = QVBoxLayout()
         words.setSpacing(2)
         head = QHBoxLayout()
+        head.setSpacing(8)
         head.addWidget(named(QLabel(title, textFormat=Qt.TextFormat.PlainText), "figure"))
         head.addWidget(named(QLabel(state), "muted"))
         head.addStretch(1)

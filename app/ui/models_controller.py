@@ -252,14 +252,18 @@ class ModelsController(QObject):
     def _show_look(self, look: Look) -> None:
         self._looking, self._look = None, look
         found, view = look.found, self._view
+        ggufs: list[str] = []
         if found.details is not None:
-            names = [each.name for each in found.files]
-            view.show_details(found.details, names, found.context, self._spec.revision)
             ggufs = [each.name for each in found.details.files if each.name.endswith(".gguf")]
+            names = [each.name for each in found.files] or ggufs
+            view.show_details(found.details, names, found.context, self._spec.revision)
             view.show_ggufs(ggufs, self._spec.file)
-        words = found.refused or found.unknown
-        view.show_verdict(words, bool(found.refused))
-        if found.obstacle is not None:
+        if found.obstacle is None:
+            view.show_verdict(found.refused or found.unknown, bool(found.refused))
+        elif ggufs:
+            view.show_verdict("Choose one of its GGUF files.", False)
+        else:
+            view.show_verdict("", False)
             view.message_bar.show_error(found.obstacle)
         view.show_consent(self._consent("code"), self._consent("pickle"))
         view.show_ways(list(look.ways), self._way)

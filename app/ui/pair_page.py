@@ -38,8 +38,7 @@ class PairPage(QWidget):
         self.message_bar = MessageBar(theme)
         self._verdict = QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText)
         self._notes = named(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText), "muted")
-        self._promise = named(QLabel(textFormat=Qt.TextFormat.PlainText), "muted")
-        self._assumptions = named(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText), "muted")
+        self._promise = named(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText), "muted")
         self._memory = (MemoryBar(theme), MemoryBar(theme))  # a bar for each device that something lies on
         self._remedy = QPushButton()
         self._remedy.clicked.connect(self.remedy_requested)
@@ -79,8 +78,8 @@ class PairPage(QWidget):
         foot = QHBoxLayout()
         foot.setSpacing(8)
         foot.addWidget(self._context)
-        foot.addWidget(self._promise, 1)
-        for button in (self._remedy, self._cancel, self._download, self._load):
+        foot.addStretch(1)
+        for button in (self._cancel, self._download, self._load):
             foot.addWidget(button)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(24, 16, 24, 16)
@@ -88,8 +87,9 @@ class PairPage(QWidget):
         layout.addLayout(head)
         layout.addWidget(self.message_bar)
         layout.addLayout(sides, 1)
-        for each in (self._verdict, self._notes, self._assumptions, *self._memory):
+        for each in (self._verdict, self._notes, self._promise, *self._memory):
             layout.addWidget(each)
+        layout.addWidget(self._remedy, 0, Qt.AlignmentFlag.AlignLeft)
         layout.addLayout(foot)
 
     def show_verdict(self, words: str, notes: Sequence[str], bad: bool) -> None:
@@ -101,9 +101,8 @@ class PairPage(QWidget):
 
     def show_promise(self, words: str, assumptions: str) -> None:
         """The expected speed, and how it is reckoned."""
-        self._promise.setText(words)
-        self._assumptions.setText(assumptions)
-        self._assumptions.setVisible(bool(assumptions))
+        self._promise.setText(f"{words}. {assumptions}")
+        self._promise.setVisible(bool(words))
 
     def show_rooms(self, rooms: Sequence[Room]) -> None:
         for bar, room in zip_longest(self._memory, rooms[: len(self._memory)]):
