@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
-from unittest.mock import patch
 
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QComboBox, QLineEdit
@@ -22,17 +20,6 @@ from tests.helpers.stage import SMALL, WIDE, Stage
 
 LARGE, DRAFTER = "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct"
 HUGE = "Qwen/Qwen2.5-72B-Instruct"
-
-
-@contextmanager
-def memory_of(free: int) -> Iterator[None]:
-    """A machine with so many bytes free, and no graphics card."""
-    with (
-        patch("app.models.memory.free_memory", lambda held=None: {"cpu": free}),
-        patch("app.models.memory._free_disk", lambda: 10 * free),
-        patch("app.models.weights.devices", lambda: ["cpu"]),
-    ):
-        yield
 
 
 def online(stage: Stage) -> None:

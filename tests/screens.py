@@ -23,11 +23,11 @@ from app.ui.crash_dialog import CrashDialog
 from app.ui.reply_view import ReplyView
 from app.ui.theme import DARK, LIGHT, Appearance, Theme
 from app.ui.token_card import TokenCard
-from tests.helpers import hub_server
+from tests.helpers import hub_server, showcase
 from tests.helpers.fake_engine import PAIR
 from tests.helpers.sample_rounds import BICYCLE, LIST, make_rounds
 from tests.helpers.stage import SMALL, WIDE, Stage, make_stage, save
-from tests.model_screens import MODEL_SCREENS, memory_of
+from tests.model_screens import MODEL_SCREENS
 
 FREE = 24_000_000_000
 """Bytes of memory that the machine of the pictures has."""
@@ -160,7 +160,7 @@ SCREENS: dict[str, tuple[Callable[[Stage], None], tuple[tuple[Theme, QSize], ...
 
 def render(name: str, appearance: Appearance, theme: Theme, size: QSize, out: Path) -> None:
     appearance.apply(theme)
-    with tempfile.TemporaryDirectory() as folder, hub_server.serving() as hub, memory_of(FREE):
+    with tempfile.TemporaryDirectory() as folder, hub_server.serving() as hub, showcase.memory_of(FREE):
         stage = make_stage(appearance, Path(folder), size)
         stage.hub = hub
         SCREENS[name][0](stage)

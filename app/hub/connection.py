@@ -6,6 +6,7 @@ import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from huggingface_hub import HfApi, constants, get_session, get_token, set_client_factory
 from huggingface_hub.utils import build_hf_headers, httpx
@@ -16,6 +17,9 @@ from app.errors import UserFacingError
 
 # Replies of the Hub's programming interface; a file's bytes have a limit of their own.
 SECONDS = 20.0
+
+_applied = ("", "")  # proxy and certificates that huggingface_hub's client has
+_applying = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class Connection:
     def api(self) -> HfApi:
         """Raises UserFacingError when the person has asked for no network."""
         self.require_network()
+        self.apply()
         return HfApi(self.address, library_name="tandem", library_version=__version__)
 
     def headers(self) -> dict[str, str]:
@@ -51,6 +56,7 @@ class Connection:
 
     def session(self) -> httpx.Client:
         self.require_network()
+        self.apply()
         return get_session()
 
     def require_network(self) -> None:
@@ -62,8 +68,17 @@ class Connection:
             )
 
     def apply(self) -> None:
-        """Makes proxy and certificates those of all later requests. Raises UserFacingError for a bad file."""
-        set_client_factory(self._make_client if self.proxy or self.certificates else default_client_factory)
+        """Makes proxy and certificates those of all later requests. Raises UserFacingError for a bad file.
+
+        Every request does this first; a change that is applied at once is checked at once.
+        """
+        global _applied  # noqa: PLW0603 (huggingface_hub has one client for the whole process)
+        wanted = (self.proxy, self.certificates)
+        with _applying:
+            if wanted != _applied:
+                self._trust()
+                set_client_factory(self._make_client if any(wanted) else default_client_factory)
+                _applied = wanted
 
     def _make_client(self) -> httpx.Client:
         known = default_client_factory().event_hooks

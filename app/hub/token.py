@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-from huggingface_hub import get_token, login, logout
+from huggingface_hub import constants, get_token
 
 from app.errors import UserFacingError
 from app.hub.connection import Connection
@@ -27,12 +28,21 @@ def keep(connection: Connection, token: str) -> str:
         )
     with explained("the Hub", connection.address):
         name = connection.api().whoami(token=token)["name"]
-    login(token=token, add_to_git_credential=False, skip_if_logged_in=False)
+    _store(token)
     return str(name)
+
+
+def _store(token: str) -> None:
+    """Not through huggingface_hub's login(), which asks huggingface.co also where a mirror is in use."""
+    path = Path(constants.HF_TOKEN_PATH)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    path.write_text(token, encoding="ascii")
 
 
 def drop() -> None:
     """Raises UserFacingError where the environment brings the token: that is not the program's to change."""
     if os.environ.get("HF_TOKEN") or os.environ.get("HUGGING_FACE_HUB_TOKEN"):
         raise UserFacingError("The token comes from the variable HF_TOKEN.", "", "Remove it there.")
-    logout()
+    Path(constants.HF_TOKEN_PATH).unlink(missing_ok=True)  # not what other tools have stored under names

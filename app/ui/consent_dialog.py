@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPushButton, QV
 
 from app.ui.theme import named
 
+WIDTH = 480
 WORDS = {
     "code": (
         "Run the program code of {repo}?",
@@ -61,7 +62,7 @@ class ConsentDialog(QDialog):
         buttons.accepted.connect(self._agree)
         buttons.rejected.connect(self.reject)
         layout.addWidget(buttons)
-        self.setFixedWidth(480)
+        self.setFixedSize(WIDTH, layout.heightForWidth(WIDTH))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
 
     @Slot()

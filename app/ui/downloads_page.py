@@ -138,7 +138,8 @@ def describe(item: Item) -> str:
     if item.state == "done":
         return f"{size(item.plan.size)}, checked and on this disk"
     if item.progress is None:
-        return f"{size(item.plan.size)} in {len(item.plan.files)} files"
+        files = len(item.plan.files)
+        return f"{size(item.plan.size)} in {files} {'file' if files == 1 else 'files'}"
     now = item.progress
     parts = [f"{size(now.done)} of {size(now.size)}"]
     if now.file:

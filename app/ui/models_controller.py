@@ -214,11 +214,16 @@ class ModelsController(QObject):
                 continue
             task = self._tasks.start(partial(lookups.glance_at, self.connection(), repo, self._data))
             task.done.connect(self._take_glance)
+            task.over.connect(self._end_glance)
             self._glancing[repo] = task
 
     @Slot(object)
+    def _end_glance(self, task: Task) -> None:
+        """Also after a failure: when the row is in view once more, it is tried once more."""
+        self._glancing = {repo: each for repo, each in self._glancing.items() if each is not task}
+
+    @Slot(object)
     def _take_glance(self, glance: Glance) -> None:
-        self._glancing.pop(glance.repo, None)
         self._glances[glance.repo] = glance
         if glance.repo in self._entries:
             self._page.show_again(self._entries[glance.repo], glance)
@@ -541,6 +546,7 @@ class ModelsController(QObject):
             )
             self._window.show_page("library")
             return
+        self._window.library_page.message_bar.hide()
         self._shelf.add(source)
         self._show_library()
         self.disk_changed.emit(self._disk)

@@ -256,7 +256,7 @@ def row_of(entry: ModelEntry, glance: Glance | None) -> Row:
         count(entry.parameters) if entry.parameters else "",
         glance.obstacle.rstrip(".") if glance else "",
         f"{tokens(length)} context" if length else "",
-        entry.licence or "no licence",
+        entry.licence or ("" if entry.present else "no licence"),
         f"{count(entry.downloads)} downloads" if entry.downloads else "",
         HEAD.sub("", entry.architecture or ""),
     ]

@@ -65,8 +65,7 @@ class Rail(QFrame):
 
     def show_count(self, downloads: int) -> None:
         """How many downloads are not at their end."""
-        name = PAGES["downloads"][0]
-        self._buttons["downloads"].setText(f"{name} {downloads}" if downloads else name)
+        self._buttons["downloads"].setText(f"{downloads} left" if downloads else PAGES["downloads"][0])
 
     @Slot(object)
     def take_theme(self, theme: Theme) -> None:

@@ -115,9 +115,8 @@ class RowView(QListView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._rest = QTimer(self, singleShot=True, interval=RESTS)
         self._rest.timeout.connect(self._report_seen)
-        self.verticalScrollBar().valueChanged.connect(self._rest.start)
-        self.rows.modelReset.connect(self._rest.start)
-        self.rows.rowsInserted.connect(self._rest.start)
+        for moved in (self.verticalScrollBar().valueChanged, self.rows.modelReset, self.rows.rowsInserted):
+            moved.connect(self._await_rest)
         self.selectionModel().currentChanged.connect(self._report_chosen)
 
     def choose(self, key: str) -> None:
@@ -138,6 +137,10 @@ class RowView(QListView):
     def _report_chosen(self, current: QModelIndex, before: QModelIndex) -> None:
         if current.isValid():
             self.chosen.emit(self.rows.row(current.row()).key)
+
+    @Slot()
+    def _await_rest(self) -> None:
+        self._rest.start()
 
     @Slot()
     def _report_seen(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -181,10 +182,7 @@ def _judge(target: Inspection, assistant: Inspection, context: int, free: Mappin
     room = estimate_pair(target, assistant, context, free)
     return Judged(
         verdict.kind,
-        verdict.reason.removeprefix(f"{target.name} and {assistant.name}")
-        .removeprefix(":")
-        .removeprefix(" have")
-        .strip(),
+        re.sub(f"^{re.escape(target.name)} and {re.escape(assistant.name)}(:| have) ", "", verdict.reason),
         assistant.seen.parameters if assistant.seen else None,
         relative_cost(target, assistant),
         room.total if room else None,

@@ -122,6 +122,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _route(self, path: str, query: dict[str, list[str]]) -> None:
         if path == "/api/models":
             self._search(query)
+        elif path == "/api/whoami-v2":
+            if self.headers.get("Authorization", "").removeprefix("Bearer ") in (ACCESS, NO_ACCESS):
+                self._json(
+                    {"name": "ada", "type": "user", "orgs": [], "auth": {"accessToken": {"displayName": "t"}}}
+                )
+            else:
+                self._error(401, "", message="Invalid credentials in Authorization header")
         elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/refs", path):
             if self._may_read(match[1]):
                 branch = {"name": "main", "ref": "refs/heads/main", "targetCommit": COMMIT}

@@ -7,12 +7,14 @@ is to be about that.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 from tests.helpers import tiny
 from tests.helpers.hub_server import COMMIT, Hub, Repo
@@ -168,6 +170,17 @@ def store(cache: Path, names: tuple[str, ...] = HERE, broken: str = "") -> None:
             (snapshot / file).write_bytes(content)
         if name != broken:
             _write_sparse(snapshot / "model.safetensors", model.parameters)
+
+
+@contextmanager
+def memory_of(free: int) -> Iterator[None]:
+    """A machine with so many bytes free, and no graphics card."""
+    with (
+        patch("app.models.memory.free_memory", lambda held=None: {"cpu": free}),
+        patch("app.models.memory._free_disk", lambda: 10 * free),
+        patch("app.models.weights.devices", lambda: ["cpu"]),
+    ):
+        yield
 
 
 def _write_sparse(path: Path, parameters: int) -> None:
