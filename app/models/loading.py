@@ -34,6 +34,7 @@ from app.models.pair import Verdict, is_stateful, judge, shape
 from app.models.sources import DoesNotFit, Source, Tell, explained, find
 from app.models.weights import (
     OFFLOAD,
+    QUANTISED,
     device_of,
     format_of,
     held_bytes,
@@ -41,7 +42,7 @@ from app.models.weights import (
     release_memory,
     why_not,
 )
-from app.records import STARTER_NAMES, ModelSpec, PairSpec, PairSummary, Progress
+from app.records import STARTER_NAMES, PairSpec, PairSummary, Progress
 
 
 def load_pair(spec: PairSpec, models: Path, stop: Event, tell: Tell, cache: Path | None = None) -> ModelPair:
@@ -58,7 +59,7 @@ def load_pair(spec: PairSpec, models: Path, stop: Event, tell: Tell, cache: Path
     if spec.assistant is not None:
         assistant = find(spec.assistant, models, stop, tell, STARTER_NAMES[1], cache)
         verdict = _judge(target, assistant)
-    for each in (spec.target, *([spec.assistant] if spec.assistant else [])):
+    for each in (target, *([assistant] if assistant else [])):
         _require_possible(each)
     _require_room(target, assistant, spec.context)
     writer, helper, off = _load_both(target, assistant, spec.context, stop, tell)
@@ -127,8 +128,12 @@ def _judge(target: Source, assistant: Source) -> Verdict:
     return verdict
 
 
-def _require_possible(spec: ModelSpec) -> None:
-    if reason := why_not(spec.weights, spec.device):
+def _require_possible(source: Source) -> None:
+    spec = source.spec
+    reason = why_not(spec.weights, spec.device)
+    if source.gguf and spec.weights in QUANTISED:
+        reason = "A GGUF file is loaded at its full size, which bitsandbytes cannot make smaller."
+    if reason:
         raise UserFacingError("A model cannot be loaded so.", reason, "Leave its device and weights on auto.")
 
 

@@ -48,7 +48,7 @@ def _by_layers(
     model = _skeleton(json.loads(config), compute)
     whole = set() if weights == "auto" else _quantised_layers(model)
     size = sum(
-        each.numel() * each.element_size()
+        each.numel() * (4 if _stays_in_float32(model, name) else each.element_size())
         for name, each in [*model.named_parameters(), *model.named_buffers()]
         if name.removesuffix(".weight") not in whole
     )
@@ -63,6 +63,12 @@ def _skeleton(config: Mapping[str, Any], compute: torch.dtype) -> PreTrainedMode
     with torch.device("meta"):
         model: PreTrainedModel = loader.from_config(full_config(config), dtype=compute)
     return model
+
+
+def _stays_in_float32(model: PreTrainedModel, name: str) -> bool:
+    """What transformers does not hold in float16 because its numbers grow too large there, as in T5."""
+    kept = model._keep_in_fp32_modules or ()
+    return model.dtype == torch.float16 and any(each in name.split(".") for each in kept)
 
 
 def _quantised_layers(model: PreTrainedModel) -> set[str]:

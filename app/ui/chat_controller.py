@@ -57,6 +57,7 @@ class ChatController(QObject):
         worker.progressed.connect(self._show_progress)
         worker.loaded.connect(self._take_pair)
         worker.load_failed.connect(self._fail_loading)
+        worker.pair_changed.connect(self._change_pair)
         worker.rounds_arrived.connect(self._add_rounds)
         worker.finished.connect(self._finish)
         worker.failed.connect(self._fail)
@@ -107,6 +108,13 @@ class ChatController(QObject):
         self.pair_loaded.emit(self._spec)
         self._window.badge.show_pair(summary)
         self._page.show_invitation(READY)
+        self._show_state()
+
+    @Slot(object)
+    def _change_pair(self, summary: PairSummary) -> None:
+        """The engine had to let the assistant go."""
+        self._pair = summary
+        self._window.badge.show_pair(summary)
         self._show_state()
 
     @Slot(object)

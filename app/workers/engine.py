@@ -50,6 +50,7 @@ class EngineWorker(QObject):
     rounds_arrived = Signal(object)  # tuple[Round, ...]
     finished = Signal(object)  # terminal: Trace, also after Stop
     failed = Signal(object)  # terminal: UserFacingError
+    pair_changed = Signal(object)  # PairSummary: the assistant was let go, before `failed` says so
 
     def __init__(self, models: Path) -> None:
         super().__init__()
@@ -77,12 +78,33 @@ class EngineWorker(QObject):
         try:
             trace = self._generate(job)
         except Exception as error:
-            ending = _explain(error)
+            ending = self._lighten(error) or _explain(error)
         finally:
             if trace is not None:
                 self.finished.emit(trace)
             else:
                 self.failed.emit(ending)
+
+    def _lighten(self, error: Exception) -> UserFacingError | None:
+        """Lets the assistant go where memory has run out, and says so; None for every other failure (H6)."""
+        from app.engine.failures import out_of_memory
+
+        pair = self._pair
+        if pair is None or pair.assistant is None or not out_of_memory(error):
+            return None
+        from app.models.loading import without_assistant
+        from app.models.weights import release_memory
+
+        self._pair = without_assistant(pair, "memory ran out while writing")
+        del pair
+        release_memory()
+        log.warning("memory ran out while writing: the assistant was let go")
+        self.pair_changed.emit(self._pair.summary)
+        return UserFacingError(
+            "Memory ran out, so the assistant was let go.",
+            "What was written so far is kept, and the target goes on alone.",
+            "Send the message again; with other programs closed, the pair can be loaded again.",
+        )
 
     def _unload(self) -> None:
         """Before new models come the old ones go, and what they held is given back."""

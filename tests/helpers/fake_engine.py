@@ -18,6 +18,7 @@ class FakeWorker(QObject):
     rounds_arrived = Signal(object)
     finished = Signal(object)
     failed = Signal(object)
+    pair_changed = Signal(object)
 
 
 class FakeEngine(QObject):

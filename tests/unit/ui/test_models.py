@@ -388,6 +388,15 @@ def test_p10_the_badge_says_why_nothing_is_drafted(stage: Stage) -> None:
     assert "Active" in stage.words()
 
 
+def test_p10_an_assistant_that_is_let_go_while_writing_shows_at_once(stage: Stage) -> None:
+    stage.engine.worker.loaded.emit(PAIR)
+    stage.ask("Hello?")
+    off = "memory ran out while writing"
+    stage.engine.worker.pair_changed.emit(replace(PAIR, assistant=None, assistant_off=off))
+    assert f"Off because {off}" in stage.words()
+    assert "Starter assistant" not in stage.words()
+
+
 def test_acceptance_is_measured_for_the_next_prediction(stage: Stage) -> None:
     stage.engine.worker.loaded.emit(PAIR)
     stage.ask("How does a bicycle stay upright?")

@@ -39,7 +39,7 @@ class Ear(QObject):
         super().__init__()
         self.heard: list[tuple[str, object]] = []
         self._qtbot = qtbot
-        for name in ("loaded", "load_failed", "rounds_arrived", "finished", "failed"):
+        for name in ("loaded", "load_failed", "rounds_arrived", "finished", "failed", "pair_changed"):
             getattr(engine.worker, name).connect(getattr(self, name))  # bound slots: queued, not direct
 
     @Slot(object)
@@ -62,8 +62,12 @@ class Ear(QObject):
     def failed(self, value: object) -> None:
         self.heard.append(("failed", value))
 
+    @Slot(object)
+    def pair_changed(self, value: object) -> None:
+        self.heard.append(("pair_changed", value))
+
     def endings(self) -> list[tuple[str, object]]:
-        return [(name, value) for name, value in self.heard if name != "rounds_arrived"]
+        return [(name, value) for name, value in self.heard if name not in ("rounds_arrived", "pair_changed")]
 
     def rounds(self) -> tuple[Round, ...]:
         return tuple(each for name, batch in self.heard if name == "rounds_arrived" for each in batch)  # type: ignore[attr-defined]
@@ -190,6 +194,34 @@ def test_a_bug_in_mid_reply_keeps_the_rounds_reports_itself_and_leaves_the_pair_
     pair.target.before_forward = lambda count: None  # type: ignore[attr-defined]
     engine.generate(ask(5))
     ear.wait("finished", count=2)
+
+
+def test_h6_memory_that_runs_out_while_writing_costs_the_assistant_and_not_the_reply(
+    engine: Engine, ear: Ear, pair: ModelPair
+) -> None:
+    passes = iter(range(100))
+
+    def before(count: int) -> None:
+        if next(passes) == 6:
+            raise MemoryError
+
+    pair.target.before_forward = before  # type: ignore[attr-defined]
+    engine.generate(ask(200))
+    error = ear.wait("failed")
+    assert "the assistant was let go" in error.title and error.remedy
+    assert ear.rounds()
+    (summary,) = [value for name, value in ear.heard if name == "pair_changed"]
+    assert summary.assistant is None and summary.assistant_off == "memory ran out while writing"  # type: ignore[attr-defined]
+    pair.target.before_forward = lambda count: None  # type: ignore[attr-defined]
+    ear.heard.clear()
+    engine.generate(ask(5))
+    assert isinstance(ear.wait("finished"), Trace)
+    assert not any(each.candidates for each in ear.rounds())
+    ear.heard.clear()
+    pair.target.before_forward = before  # type: ignore[attr-defined]
+    passes = iter((6, 7))
+    engine.generate(ask(5))
+    assert "not enough memory" in ear.wait("failed").title
 
 
 def test_a_request_before_any_pair_is_refused(tmp_path: Path, qtbot: QtBot) -> None:
