@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from time import perf_counter
 from typing import Any
@@ -140,3 +143,6 @@ def release_memory() -> None:
         torch.cuda.empty_cache()
     if torch.backends.mps.is_available():
         torch.mps.empty_cache()
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # glibc alone has it
+            ctypes.CDLL(None).malloc_trim(0)

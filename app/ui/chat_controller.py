@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal, Slot
@@ -10,6 +11,8 @@ from PySide6.QtCore import QObject, Signal, Slot
 from app.engine.stats import Statistics
 from app.errors import Cancelled, UserFacingError
 from app.records import (
+    Drafter,
+    DraftSettings,
     GenerationRequest,
     Message,
     PairSpec,
@@ -25,6 +28,7 @@ from app.workers.engine import Engine
 
 READY = "Write a message below. One model drafts, the other checks every token, and you see which ones stand."
 LOADING = "The models are being loaded. You can write your first message meanwhile."
+WITHOUT_ASSISTANT: dict[Drafter, Drafter] = {"assistant": "none", "hybrid": "lookup"}
 NO_MODELS = "No models are loaded, so nothing can be answered yet."
 
 
@@ -143,7 +147,7 @@ class ChatController(QObject):
             GenerationRequest(
                 messages=tuple(self._messages),
                 sampling=sampling_settings(self._settings.values),
-                draft=draft_settings(self._settings.values),
+                draft=self._draft(),
                 max_new_tokens=int(self._settings.values["max_new_tokens"]),
             )
         )
@@ -228,6 +232,13 @@ class ChatController(QObject):
             self._window.badge.show_state(PairState.OFF, off)
         else:
             self._window.badge.show_state(PairState.ACTIVE if self._running else PairState.IDLE)
+
+    def _draft(self) -> DraftSettings:
+        """As the person has set it, without an assistant where none is loaded: the badge says so."""
+        draft = draft_settings(self._settings.values)
+        if self._pair is None or self._pair.assistant is not None:
+            return draft
+        return replace(draft, drafter=WITHOUT_ASSISTANT.get(draft.drafter, draft.drafter))
 
     def _why_plain(self) -> str:
         """Why nothing will be drafted with the settings as they are; empty when something will."""

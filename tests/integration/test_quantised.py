@@ -24,6 +24,7 @@ from app.engine.decoding import rounds
 from app.models import memory
 from app.models.loading import load_pair
 from app.models.sources import find
+from app.models.weights import release_memory
 from app.records import STARTER_NAMES, DraftSettings, GenerationRequest, Message, ModelSpec, PairSpec, SamplingSettings
 
 models, weights, context = Path(sys.argv[1]), sys.argv[2], 2048
@@ -31,6 +32,7 @@ spec = PairSpec(ModelSpec("starter", weights=weights), ModelSpec("starter", weig
 held = [find(spec.target, models, Event(), print, name).held for name in STARTER_NAMES]
 estimate = memory.estimate(*held, context, memory.free_memory())
 import bitsandbytes
+release_memory()  # what imports have left behind
 process = psutil.Process()
 before = process.memory_info().rss
 pair = load_pair(spec, models, Event(), lambda _: None)
@@ -74,7 +76,13 @@ def test_the_starter_pair_takes_what_was_estimated(
 @pytest.mark.parametrize("weights", ["int8", "nf4"])
 def test_quantised_it_drafts_and_answers_in_the_terminal(environment: dict[str, str], weights: str) -> None:
     ended = subprocess.run(
-        [*SAY, "Name three colours.", "--quantization", weights, *"--max-new-tokens 16 --temperature 0 --json".split()],
+        [
+            *SAY,
+            "Name three colours.",
+            "--quantization",
+            weights,
+            *"--max-new-tokens 16 --temperature 0 --json".split(),
+        ],
         capture_output=True,
         text=True,
         env=environment,

@@ -395,6 +395,14 @@ def test_p10_an_assistant_that_is_let_go_while_writing_shows_at_once(stage: Stag
     stage.engine.worker.pair_changed.emit(replace(PAIR, assistant=None, assistant_off=off))
     assert f"Off because {off}" in stage.words()
     assert "Starter assistant" not in stage.words()
+    stage.answer(BICYCLE)
+    stage.ask("Go on.")
+    assert stage.engine.requests[-1].draft.drafter == "none"
+    box = stage.control("Drafter", QComboBox)
+    box.setCurrentIndex(box.findData("hybrid"))
+    stage.answer(BICYCLE)
+    stage.ask("Go on.")
+    assert stage.engine.requests[-1].draft.drafter == "lookup"
 
 
 def test_acceptance_is_measured_for_the_next_prediction(stage: Stage) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from time import sleep
@@ -214,13 +215,14 @@ def test_h6_memory_that_runs_out_while_writing_costs_the_assistant_and_not_the_r
     assert summary.assistant is None and summary.assistant_off == "memory ran out while writing"  # type: ignore[attr-defined]
     pair.target.before_forward = lambda count: None  # type: ignore[attr-defined]
     ear.heard.clear()
-    engine.generate(ask(5))
+    alone = replace(ask(5), draft=DraftSettings(drafter="none"))
+    engine.generate(alone)
     assert isinstance(ear.wait("finished"), Trace)
     assert not any(each.candidates for each in ear.rounds())
     ear.heard.clear()
     pair.target.before_forward = before  # type: ignore[attr-defined]
     passes = iter((6, 7))
-    engine.generate(ask(5))
+    engine.generate(alone)
     assert "not enough memory" in ear.wait("failed").title
 
 
