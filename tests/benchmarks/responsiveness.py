@@ -3,6 +3,9 @@
 A timer in the window's own thread is due every 5 milliseconds; how late it comes is how long the window did
 not react. The real window, the real pair; recording and ghosts are on, as by default.
 
+Then a search of 10,000 models is scrolled from its top to its end and back, a screen at a time, with all rows in
+the list and two glances a screen arriving.
+
     python -m tests.benchmarks.responsiveness [--json] [--tokens N] [--assistant PATH]
 """
 
@@ -20,9 +23,11 @@ from PySide6.QtCore import QEventLoop, QObject, Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.application import Application
+from app.hub.entries import Glance, ModelEntry
 from app.records import PairSpec, Trace
 
 INTERVAL = 5  # milliseconds
+MODELS, FRAME = 10_000, 16  # search results, and milliseconds from one step of scrolling to the next
 
 
 class Heartbeat(QObject):
@@ -71,7 +76,8 @@ def wait_for(connect: Callable[[Callable[[object], None]], object]) -> object:
 
 def measure(assistant: str, tokens: int) -> dict[str, object]:
     application = QApplication([])
-    program = Application(application, PairSpec.of("starter", assistant))
+    program = Application(application)
+    program.controllers.shelf.pair = PairSpec.of("starter", assistant)  # for this run alone
     worker, page = program.engine.worker, program.window.chat_page
     program.window.side_panel.setting_changed.emit("max_new_tokens", tokens)
     program.window.side_panel.setting_changed.emit("temperature", 0.7)
@@ -88,13 +94,50 @@ def measure(assistant: str, tokens: int) -> dict[str, object]:
     assert isinstance(trace, Trace)
     seconds = sum(each.seconds for each in trace.rounds)
     emitted = sum(len(each.emitted) for each in trace.rounds)
+    heartbeat.restart()
+    scroll(program)
+    scrolling = heartbeat.figures()
     program.window.close()
     return {
         "loading": loading,
         "generating": generating,
+        "scrolling": scrolling,
         "tokens": emitted,
         "tokens_per_second": emitted / seconds,
     }
+
+
+def scroll(program: Application) -> None:
+    """Ten thousand search results, from the first to the last and back."""
+    page = program.window.models_page
+    program.window._stack.setCurrentWidget(page)  # not by the rail: nothing is asked of a Hub
+    page.show_entries([_entry(number) for number in range(MODELS)], {}, False)
+    bar = page.view.verticalScrollBar()
+    places = range(0, bar.maximum(), page.view.height())
+    for place in (*places, *reversed(places)):
+        bar.setValue(place)
+        for number in (place // 46, place // 46 + 3):
+            glance = Glance(f"lab/model-{number:05}", "0" * 40, 1_000_000 * number, 32768)
+            page.show_again(_entry(number), glance)
+        turn = QEventLoop()
+        QTimer.singleShot(FRAME, turn.quit)
+        turn.exec()
+
+
+def _entry(number: int) -> ModelEntry:
+    return ModelEntry(
+        repo=f"lab/model-{number:05}",
+        downloads=1_000_000 // (number + 1),
+        likes=number,
+        licence="apache-2.0",
+        gated=number % 7 == 0,
+        private=False,
+        parameters=1_000_000 * (number + 1),
+        architecture="LlamaForCausalLM",
+        updated="2026-01-02",
+        formats=("safetensors",),
+        present=number % 50 == 0,
+    )
 
 
 def main() -> None:
@@ -111,7 +154,7 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(figures))
         return
-    for phase in ("loading", "generating"):
+    for phase in ("loading", "generating", "scrolling"):
         numbers = figures[phase]
         assert isinstance(numbers, dict)
         print(
