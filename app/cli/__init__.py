@@ -1,1 +1,1 @@
-"""The terminal's front end: `tandem say`, `tandem doctor`. No window, the same engine."""
+"""The terminal's front end: `tandem say`, `tandem models`, `tandem doctor`. No window, the same engine."""

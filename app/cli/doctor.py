@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from app.cli.terminal import visible
 from app.records import as_dict
 from app.resources import data_folder
+from app.words import size
 
 if TYPE_CHECKING:
     from app.models.doctor import Diagnosis, StarterState, WeightFormat
@@ -39,10 +40,10 @@ def lines(found: Diagnosis) -> Iterator[str]:
     yield "\nMachine"
     yield _row("System", found.system)
     yield _row("Processor", f"{found.processor}; {found.cores} cores, torch uses {found.threads}")
-    yield _row("Memory", f"{_gigabytes(found.free_memory)} free of {_gigabytes(found.total_memory)}")
+    yield _row("Memory", f"{size(found.free_memory)} free of {size(found.total_memory)}")
     yield "\nDevices"
     for device in found.devices:
-        memory = f", {_gigabytes(device.free_bytes)} free of {_gigabytes(device.total_bytes)}"
+        memory = f", {size(device.free_bytes)} free of {size(device.total_bytes)}"
         yield _row(
             device.name, _verdict(device.works, device.detail + (memory if device.total_bytes else ""))
         )
@@ -76,7 +77,3 @@ def _verdict(works: bool, detail: str) -> str:
 
 def _row(name: str, value: str) -> str:
     return f"  {name:<21} {value}"
-
-
-def _gigabytes(count: int | None) -> str:
-    return "?" if count is None else f"{count / 1e9:.1f} GB"

@@ -112,6 +112,7 @@ def scroll(program: Application) -> None:
     page = program.window.models_page
     program.window._stack.setCurrentWidget(page)  # not by the rail: nothing is asked of a Hub
     page.show_entries([_entry(number) for number in range(MODELS)], {}, False)
+    _pause(50)  # until the list is laid out
     bar = page.view.verticalScrollBar()
     places = range(0, bar.maximum(), page.view.height())
     for place in (*places, *reversed(places)):
@@ -119,9 +120,13 @@ def scroll(program: Application) -> None:
         for number in (place // 46, place // 46 + 3):
             glance = Glance(f"lab/model-{number:05}", "0" * 40, 1_000_000 * number, 32768)
             page.show_again(_entry(number), glance)
-        turn = QEventLoop()
-        QTimer.singleShot(FRAME, turn.quit)
-        turn.exec()
+        _pause(FRAME)
+
+
+def _pause(milliseconds: int) -> None:
+    turn = QEventLoop()
+    QTimer.singleShot(milliseconds, turn.quit)
+    turn.exec()
 
 
 def _entry(number: int) -> ModelEntry:

@@ -292,3 +292,19 @@ def test_the_commit_is_pinned(get: Get, connection: Connection) -> None:
     get()
     assert snapshot_folder(REPO, COMMIT, connection.folder).name == COMMIT
     assert stored_models(connection.folder)[0].refs == ("main",)
+
+
+def test_h5_where_links_need_a_privilege_no_space_is_taken_twice_and_nothing_warns(
+    get: Get, connection: Connection, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    def forbidden(*_: object, **__: object) -> None:
+        raise OSError(1314, "A required privilege is not held by the client")
+
+    monkeypatch.setattr(Path, "symlink_to", forbidden)
+    get()
+    folder = repo_folder(connection.folder, REPO)
+    weights = next(folder.glob("snapshots/*/model-00001*.safetensors"))
+    assert not weights.is_symlink() and weights.stat().st_nlink == 2
+    taken = {each.stat().st_ino: each.stat().st_size for each in folder.rglob("*") if each.is_file()}
+    assert sum(taken.values()) < 1.1 * sum(each.stat().st_size for each in weights.parent.iterdir())
+    assert not recwarn.list
