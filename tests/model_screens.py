@@ -188,6 +188,7 @@ MODEL_SCREENS: dict[str, Screen] = {
     "models_error": (search_fails, BOTH),
     "models_offline": (offline, BOTH),
     "model": (lambda stage: look(stage, LARGE), EVERYWHERE),
+    "model_here": (lambda stage: look(stage, DRAFTER), BOTH),
     "model_too_large": (lambda stage: look(stage, HUGE), BOTH),
     "model_gated": (lambda stage: look(stage, "meta-llama/Llama-3.2-1B-Instruct"), BOTH),
     "model_refused": (lambda stage: look(stage, "FacebookAI/xlm-roberta-base"), ((LIGHT, WIDE),)),

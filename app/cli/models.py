@@ -18,8 +18,8 @@ from app.errors import UserFacingError
 from app.hub.cache import remove, repo_folder, stored_models
 from app.hub.connection import Connection
 from app.hub.download import download, forget, missing_bytes
-from app.hub.entries import DownloadProgress, ModelEntry, Query, StoredModel
-from app.hub.search import by_size, search
+from app.hub.entries import DownloadProgress, ModelEntry, Query, StoredModel, by_size
+from app.hub.search import search
 from app.records import STARTER_NAMES, ModelSpec, Progress, as_dict
 from app.resources import data_folder
 from app.words import count, size

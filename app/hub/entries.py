@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -115,3 +115,8 @@ class StoredModel:
     missing: tuple[str, ...]
     config: Mapping[str, Any]
     ggufs: tuple[str, ...] = ()  # its weights, where they come as GGUF alone
+
+
+def by_size(entries: Iterable[ModelEntry]) -> list[ModelEntry]:
+    """The smallest first, those of unknown size last: the Hub cannot sort so, what is loaded can be."""
+    return sorted(entries, key=lambda each: each.parameters if each.parameters is not None else float("inf"))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from huggingface_hub import ModelInfo
@@ -123,13 +122,3 @@ def _file(sibling: Any) -> RepoFile:
     return RepoFile(
         sibling.rfilename, sibling.size or 0, large.sha256 if large else sibling.blob_id, large is not None
     )
-
-
-def by_size(entries: Iterable[ModelEntry]) -> list[ModelEntry]:
-    """The smallest first, those of unknown size last: the Hub cannot sort so, what is loaded can be."""
-    return sorted(entries, key=lambda each: each.parameters if each.parameters is not None else float("inf"))
-
-
-def marked_present(entries: Iterable[ModelEntry], present: frozenset[str]) -> list[ModelEntry]:
-    """The entries with their marks renewed: the disk may have changed since they were found (P5)."""
-    return [replace(each, present=each.repo in present) for each in entries]

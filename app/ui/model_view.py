@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Qt, QUrl, Signal, Slot
@@ -14,6 +15,7 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
+    QMenu,
     QPushButton,
     QScrollArea,
     QTextBrowser,
@@ -43,6 +45,7 @@ class ModelView(QFrame):
     way_chosen = Signal(str)  # Weights
     consent_requested = Signal(str)  # "code" or "pickle"
     back_requested = Signal()
+    again_requested = Signal(str)  # a file to be downloaded once more
     retry_requested = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -74,20 +77,26 @@ class ModelView(QFrame):
         self._way.setAccessibleName("Weights to reckon with")
         self._way.activated.connect(self._choose_way)
         self._memory = MemoryBar(theme)
+        self._make_files()
+        self._card = CardText()
+        self._lay_out()
+        self.clear("")
+
+    def _make_files(self) -> None:
         self._revision = QComboBox()
         self._revision.setAccessibleName("Revision")
         self._revision.activated.connect(self._choose_revision)
         self._file = QComboBox()
         self._file.setAccessibleName("GGUF file")
         self._file.activated.connect(self._choose_file)
+        self._again = QPushButton("Download a file again")
+        self._again.setToolTip("Where one is suspected to be damaged")
+        self._again.setMenu(QMenu(self._again))
         self._files = named(QLabel(textFormat=Qt.TextFormat.PlainText), "files")
         self._files.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._files.setWordWrap(True)
         for label in (self._title, self._facts, self._files):
             label.setMinimumWidth(1)  # a stranger's long name must not widen the page
-        self._card = CardText()
-        self._lay_out()
-        self.clear("")
 
     def _lay_out(self) -> None:
         page = named(QWidget(), "page")
@@ -107,7 +116,7 @@ class ModelView(QFrame):
         layout.addLayout(buttons)
         self._memory_part = _section(layout, "Memory", self._way)
         layout.addWidget(self._memory)
-        self._files_part = _section(layout, "Files", self._file, self._revision)
+        self._files_part = _section(layout, "Files", self._again, self._file, self._revision)
         layout.addWidget(self._files)
         self._card_part = _section(layout, "What its author says")
         layout.addWidget(self._card)
@@ -138,6 +147,7 @@ class ModelView(QFrame):
             self._files,
             self._card,
             self._file,
+            self._again,
         ):
             part.hide()
         self._memory.show_room(None)
@@ -202,6 +212,14 @@ class ModelView(QFrame):
         for each in (self._as_target, self._as_assistant):
             each.setVisible(usable)
             each.setToolTip("" if present else "Compare it with another model before it is downloaded")
+
+    def show_again(self, names: Sequence[str]) -> None:
+        """The files that can be downloaded once more."""
+        menu = self._again.menu()
+        menu.clear()
+        for name in names:
+            menu.addAction(name).triggered.connect(partial(self.again_requested.emit, name))
+        self._again.setVisible(bool(names))
 
     def show_consent(self, code: bool | None, pickle: bool | None) -> None:
         """None where there is nothing to consent to."""

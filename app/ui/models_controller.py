@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QFileDialog
 
 from app.errors import UserFacingError
-from app.hub.entries import Glance, ModelEntry, Plan, Query, StoredModel
+from app.hub.entries import Glance, ModelEntry, Plan, Query, StoredModel, by_size
 from app.models.finder import Recommendation
 from app.models.shelf import Shelf
 from app.records import STARTER, ModelSpec, Weights
@@ -92,6 +92,7 @@ class ModelsController(QObject):
         view.file_requested.connect(self._choose_file)
         view.way_chosen.connect(self._choose_way)
         view.consent_requested.connect(self._ask_consent)
+        view.again_requested.connect(self._fetch_again)
         view.retry_requested.connect(self._look_again)
         self.queue.changed.connect(self._show_downloads)
         self.queue.arrived.connect(self._take_arrival)
@@ -185,7 +186,7 @@ class ModelsController(QObject):
     def _show_entries(self) -> None:
         entries = list(self._entries.values())
         if self._by_size:
-            entries.sort(key=lambda each: each.parameters if each.parameters is not None else float("inf"))
+            entries = by_size(entries)
         self._page.show_entries(entries, self._glances, self._rest is not None)
 
     def _show_disk_instead(self) -> None:
@@ -286,6 +287,8 @@ class ModelsController(QObject):
         if may and not here and any(each.plan.repo == found.spec.source for each in self._unfinished()):
             words = "See the download"
         self._view.show_actions(words, here, not found.refused and (here or found.seen is not None))
+        free = here and found.details is not None and found.spec.source not in self._used
+        self._view.show_again([each.name for each in found.files] if free else ())
 
     def _is_here(self) -> bool:
         if self._look is None:
@@ -385,6 +388,7 @@ class ModelsController(QObject):
         except UserFacingError as error:
             self._view.message_bar.show_error(error)
 
+    @Slot(object)
     def download(self, plan: Plan) -> None:
         self.queue.add(plan)
         self._window.show_page("downloads")
@@ -421,6 +425,16 @@ class ModelsController(QObject):
                 self.use_requested.emit(role, replace(self._stored_spec(repo), weights=pair.weights))
         else:
             self._window.show_page("downloads")
+
+    @Slot(str)
+    def _fetch_again(self, name: str) -> None:
+        """One file that is suspected to be damaged, without the rest of its model."""
+        if self._look is not None:
+            task = self._tasks.start(
+                partial(lookups.forget_file, self.connection(), self._look.found.plan(), name)
+            )
+            task.done.connect(self.download)
+            task.failed.connect(self._view.message_bar.show_error)
 
     def _unfinished(self) -> list[Item]:
         return [each for each in self.queue.items if each.state != "done"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, get_args
 
 from app import records
 from app.errors import Cancelled, UserFacingError
-from app.hub.entries import Glance, ModelEntry, Query, StoredModel
+from app.hub.entries import Glance, ModelEntry, Plan, Query, StoredModel
 from app.models.finder import Judged, Recommendation, recommend
 from app.records import STARTER, STARTER_NAMES, ModelSpec, Weights
 from app.workers.tasks import Tell
@@ -220,6 +220,14 @@ def delete(connection: Connection, repo: str, stop: Event, tell: Tell) -> int:
     from app.hub.cache import remove
 
     return remove(connection.folder, repo)
+
+
+def forget_file(connection: Connection, plan: Plan, name: str, stop: Event, tell: Tell) -> Plan:
+    """Returns the plan, which fetches the file anew."""
+    from app.hub.download import forget
+
+    forget(connection, plan, name)
+    return plan
 
 
 def masked_token(stop: Event, tell: Tell) -> str:

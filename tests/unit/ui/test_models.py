@@ -245,6 +245,14 @@ def test_from_the_search_into_the_library_and_out_of_it(stage: Stage, hub: Hub, 
     stage.settle()
     stage.open("library")
     assert "lab/tiny" in stage.words() and COMMIT[:8] in stage.words()
+    look(stage, "lab/tiny")
+    blobs = stage.folder / "cache" / "models--lab--tiny" / "blobs"
+    sent = hub.sent["model.safetensors"]
+    again = stage.button("Download a file again")
+    next(each for each in again.menu().actions() if each.text() == "model.safetensors").trigger()
+    stage.wait_for(lambda: hub.sent["model.safetensors"] == 2 * sent)
+    stage.wait_for(lambda: "checked and on this disk" in stage.words())
+    assert len(list(blobs.iterdir())) == len(hub.repos["lab/tiny"].files)
     stage.open("models")
     assert "here" in next(each for each in found(stage) if each.startswith("lab/tiny"))
     stage.open("library")
