@@ -77,7 +77,8 @@ def _pickles(files: list[RepoFile], consent: bool) -> list[RepoFile]:
         raise UserFacingError(
             "Its weights come as pickles only.",
             "Reading a pickle can run any program that its author put there.",
-            "Choose a model with safetensors, or consent with --allow-pickle if you trust its author.",
+            "Choose a model with safetensors. If you trust its author, allow its pickles: on its page in the "
+            "window, with --allow-pickle in the terminal.",
         )
     return found
 
