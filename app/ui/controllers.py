@@ -12,6 +12,7 @@ from app.settings import SettingsFile
 from app.ui.chat_controller import ChatController
 from app.ui.connection_controller import ConnectionController
 from app.ui.main_window import MainWindow
+from app.ui.model_controller import ModelController
 from app.ui.models_controller import ModelsController
 from app.ui.pair_controller import PairController
 from app.workers.engine import Engine
@@ -27,6 +28,7 @@ class Controllers(QObject):
         self.shelf = Shelf(folder / "models.json")
         self.chat = ChatController(window, engine, settings)
         self.models = ModelsController(window, self.tasks, settings, self.shelf, folder)
+        self.model = ModelController(window, self.models, self.tasks, self.shelf, folder)
         measurements = Measurements(folder / "measured.json")
         self.pair = PairController(
             window, self.chat, self.models, self.tasks, self.shelf, measurements, folder

@@ -1,4 +1,4 @@
-"""What happens on the pages of models, downloads, library and Hub: intents become work, results become words."""
+"""What happens in the search, among downloads and in the library: intents become work, results become words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.errors import UserFacingError
 from app.hub.entries import Glance, ModelEntry, Plan, Query, StoredModel, by_size
 from app.models.finder import Recommendation
 from app.models.shelf import Shelf
-from app.records import STARTER, ModelSpec, Weights
+from app.records import STARTER, ModelSpec
 from app.settings import SettingsFile
 from app.ui.consent_dialog import ConsentDialog
 from app.ui.main_window import MainWindow
@@ -50,7 +50,7 @@ class ModelsController(QObject):
         data: Path,
     ) -> None:
         super().__init__(window)
-        self._window, self._page, self._view = window, window.models_page, window.models_page.model
+        self._window, self._page = window, window.models_page
         self._tasks, self._settings, self._shelf, self._data = tasks, settings, shelf, data
         self.queue = DownloadQueue(data / "downloads.json", self.connection, self)
         self._query = Query()
@@ -60,40 +60,22 @@ class ModelsController(QObject):
         self._rest: Iterator[ModelEntry] | None = None
         self._search: Task | None = None
         self._by_size = False
-        self._looking: Task | None = None
-        self._look: Look | None = None
-        self._spec = ModelSpec("")
-        self._way: Weights = "auto"
-        self._stored: tuple[StoredModel, ...] = ()
-        self._used: frozenset[str] = frozenset()
-        self._held: Mapping[str, int] = {}
+        self.stored: tuple[StoredModel, ...] = ()
+        self.used: frozenset[str] = frozenset()
+        self.held: Mapping[str, int] = {}
         self._disk = Disk((), (), 0)
         self._asked_disk = False
         self._dialog: ConsentDialog | None = None
         self._connect()
 
     def _connect(self) -> None:
-        page, view, library, downloads = (
-            self._page,
-            self._view,
-            self._window.library_page,
-            self._window.downloads_page,
-        )
+        page, library, downloads = self._page, self._window.library_page, self._window.downloads_page
         page.query_changed.connect(self._begin_search)
         page.sort_changed.connect(self._sort)
         page.more_requested.connect(self._search_on)
-        page.entry_chosen.connect(self.look_at)
         page.entries_seen.connect(self._glance)
         page.retry_requested.connect(self._search_again)
         page.advice.chosen.connect(self._take_advice)
-        view.download_requested.connect(self._download)
-        view.use_requested.connect(self._use)
-        view.revision_chosen.connect(self._choose_revision)
-        view.file_requested.connect(self._choose_file)
-        view.way_chosen.connect(self._choose_way)
-        view.consent_requested.connect(self._ask_consent)
-        view.again_requested.connect(self._fetch_again)
-        view.retry_requested.connect(self._look_again)
         self.queue.changed.connect(self._show_downloads)
         self.queue.arrived.connect(self._take_arrival)
         downloads.pause_requested.connect(self.queue.pause)
@@ -191,7 +173,7 @@ class ModelsController(QObject):
 
     def _show_disk_instead(self) -> None:
         words = self._query.text.strip().lower()
-        here = [_entry(each) for each in self._stored if not each.missing and words in each.repo.lower()]
+        here = [_entry(each) for each in self.stored if not each.missing and words in each.repo.lower()]
         self._entries = {each.repo: each for each in here}
         self._page.show_entries(here, {}, False)
         self._page.show_note(OFFLINE if here else "Offline, and nothing like it is on this disk.")
@@ -229,164 +211,7 @@ class ModelsController(QObject):
         if glance.repo in self._entries:
             self._page.show_again(self._entries[glance.repo], glance)
 
-    # One model
-
-    @Slot(str)
-    def look_at(self, repo: str) -> None:
-        self._spec = ModelSpec(repo)
-        self._look_again()
-
-    @Slot()
-    def _look_again(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-        self._look = None
-        self._page.show_model(self._spec.source)
-        self._looking = self._tasks.start(
-            partial(lookups.look_at, self.connection(), self._spec, self._data, CONTEXT, self._held)
-        )
-        self._looking.done.connect(self._show_look)
-        self._looking.failed.connect(self._fail_look)
-
-    @Slot(object)
-    def _fail_look(self, error: UserFacingError) -> None:
-        self._looking = None
-        self._view.show_verdict("", False)
-        self._view.message_bar.show_error(error, "Try again")
-
-    @Slot(object)
-    def _show_look(self, look: Look) -> None:
-        self._looking, self._look = None, look
-        found, view = look.found, self._view
-        ggufs: list[str] = []
-        if found.details is not None:
-            ggufs = [each.name for each in found.details.files if each.name.endswith(".gguf")]
-            names = [each.name for each in found.files] or ggufs
-            view.show_details(found.details, names, found.context, self._spec.revision)
-            view.show_ggufs(ggufs, self._spec.file)
-        if found.obstacle is None:
-            view.show_verdict(found.refused or found.unknown, bool(found.refused))
-        elif ggufs:
-            view.show_verdict("Choose one of its GGUF files.", False)
-        else:
-            view.show_verdict("", False)
-            view.message_bar.show_error(found.obstacle)
-        view.show_consent(self._consent("code"), self._consent("pickle"))
-        view.show_ways(list(look.ways), self._way)
-        self._choose_way(self._way if self._way in look.ways else next(iter(look.ways), "auto"))
-        view.show_card(look.card)
-        self._show_actions()
-
-    def _show_actions(self) -> None:
-        if self._look is None:
-            return
-        found = self._look.found
-        here = self._is_here()
-        may = found.details is not None and found.obstacle is None and not found.refused
-        words = "" if here or not may else f"Download, {size(found.size)}"
-        if may and not here and any(each.plan.repo == found.spec.source for each in self._unfinished()):
-            words = "See the download"
-        self._view.show_actions(words, here, not found.refused and (here or found.seen is not None))
-        free = here and found.details is not None and found.spec.source not in self._used
-        self._view.show_again([each.name for each in found.files] if free else ())
-
-    def _is_here(self) -> bool:
-        if self._look is None:
-            return False
-        details = self._look.found.details
-        return any(
-            each.repo == self._spec.source
-            and not each.missing
-            and (details is None or each.commit == details.commit)
-            for each in self._stored
-        )
-
-    def _consent(self, kind: str) -> bool | None:
-        """Whether it is given; None where there is nothing to consent to."""
-        if self._look is None or self._look.found.details is None:
-            return None
-        details = self._look.found.details
-        names = [each.name for each in details.files]
-        if kind == "code":
-            needed = any(each.endswith(".py") for each in names) and (
-                self._spec.own_code or "program code" in self._look.found.refused
-            )
-        else:
-            has = any(each.endswith(".bin") for each in names)
-            needed = has and not any(each.endswith((".safetensors", ".gguf")) for each in names)
-        return self._shelf.allows(kind, self._spec.source, details.commit) if needed else None
-
-    @Slot(str)
-    def _choose_way(self, way: Weights) -> None:
-        if self._look is not None and way in self._look.ways:
-            self._way = way
-            self._view.show_room(rooms_of(self._look.ways[way])[0])
-        else:
-            self._view.show_room(None)
-
-    @Slot(str)
-    def _choose_revision(self, revision: str) -> None:
-        self._spec = replace(self._spec, revision=revision)
-        self._look_again()
-
-    @Slot(str)
-    def _choose_file(self, name: str) -> None:
-        self._spec = replace(self._spec, file=name)
-        self._look_again()
-
-    @Slot(str)
-    def _ask_consent(self, kind: str) -> None:
-        """Taking a consent back needs no question."""
-        if self._look is None or self._look.found.details is None:
-            return
-        commit = self._look.found.details.commit
-        if self._shelf.allows(kind, self._spec.source, commit):
-            self._shelf.allow(kind, self._spec.source, commit, False)
-            self._apply_consents(commit)
-            return
-        self._dialog = ConsentDialog(kind, self._spec.source, commit[:12], parent=self._window)
-        self._dialog.agreed.connect(self._take_consent)
-        self._dialog.open()
-
-    @Slot(str, str)
-    def _take_consent(self, kind: str, repo: str) -> None:
-        if self._look is not None and self._look.found.details is not None and repo == self._spec.source:
-            commit = self._look.found.details.commit
-            self._shelf.allow(kind, repo, commit, True)
-            self._apply_consents(commit)
-
-    def _apply_consents(self, commit: str) -> None:
-        self._spec = self.consented(replace(self._spec, revision=commit))
-        self._look_again()
-
-    def consented(self, spec: ModelSpec) -> ModelSpec:
-        """A model pinned to a commit, with what the person allows it."""
-        return replace(
-            spec,
-            own_code=self._shelf.allows("code", spec.source, spec.revision),
-            pickle=self._shelf.allows("pickle", spec.source, spec.revision),
-        )
-
-    @Slot(str)
-    def _use(self, role: str) -> None:
-        if self._look is not None:
-            details = self._look.found.details
-            spec = replace(self._spec, revision=details.commit) if details else self._spec
-            self.use_requested.emit(role, self.consented(spec))
-
     # Downloading
-
-    @Slot()
-    def _download(self) -> None:
-        if self._look is None:
-            return
-        if any(each.plan.repo == self._spec.source for each in self._unfinished()):
-            self._window.show_page("downloads")
-            return
-        try:
-            self.download(self._look.found.plan())
-        except UserFacingError as error:
-            self._view.message_bar.show_error(error)
 
     @Slot(object)
     def download(self, plan: Plan) -> None:
@@ -396,7 +221,7 @@ class ModelsController(QObject):
     def fetch(self, repo: str) -> None:
         """Looks a repository up and queues what it needs."""
         task = self._tasks.start(
-            partial(lookups.look_at, self.connection(), ModelSpec(repo), self._data, CONTEXT, self._held)
+            partial(lookups.look_at, self.connection(), ModelSpec(repo), self._data, CONTEXT, self.held)
         )
         task.done.connect(self._queue_look)
         task.failed.connect(self._fail_fetch)
@@ -415,7 +240,7 @@ class ModelsController(QObject):
 
     @Slot(object)
     def _take_advice(self, pair: Recommendation) -> None:
-        here = {each.repo for each in self._stored if not each.missing}
+        here = {each.repo for each in self.stored if not each.missing}
         wanted = [each.repo for each in (pair.target, pair.assistant)]
         for repo in wanted:
             if repo not in here:
@@ -426,17 +251,7 @@ class ModelsController(QObject):
         else:
             self._window.show_page("downloads")
 
-    @Slot(str)
-    def _fetch_again(self, name: str) -> None:
-        """One file that is suspected to be damaged, without the rest of its model."""
-        if self._look is not None:
-            task = self._tasks.start(
-                partial(lookups.forget_file, self.connection(), self._look.found.plan(), name)
-            )
-            task.done.connect(self.download)
-            task.failed.connect(self._view.message_bar.show_error)
-
-    def _unfinished(self) -> list[Item]:
+    def unfinished(self) -> list[Item]:
         return [each for each in self.queue.items if each.state != "done"]
 
     @Slot(object)
@@ -448,6 +263,14 @@ class ModelsController(QObject):
     def _take_arrival(self, repo: str) -> None:
         self.read_disk()
 
+    def consented(self, spec: ModelSpec) -> ModelSpec:
+        """A model pinned to a commit, with what the person allows it."""
+        return replace(
+            spec,
+            own_code=self._shelf.allows("code", spec.source, spec.revision),
+            pickle=self._shelf.allows("pickle", spec.source, spec.revision),
+        )
+
     @Slot()
     def _open_search(self) -> None:
         self._window.show_page("models")
@@ -456,12 +279,12 @@ class ModelsController(QObject):
 
     def read_disk(self) -> None:
         self._asked_disk = True
-        task = self._tasks.start(partial(lookups.read_disk, self.connection(), self._held))
+        task = self._tasks.start(partial(lookups.read_disk, self.connection(), self.held))
         task.done.connect(self._take_disk)
 
     @Slot(object)
     def _take_disk(self, disk: Disk) -> None:
-        self._disk, self._stored = disk, disk.stored
+        self._disk, self.stored = disk, disk.stored
         here = frozenset(each.repo for each in disk.stored if not each.missing)
         self._page.advice.show_pairs(disk.advice, here, NOTHING_FITS)
         for repo, entry in self._entries.items():
@@ -470,23 +293,22 @@ class ModelsController(QObject):
         if not self._entries and self.connection().is_offline:
             self._show_disk_instead()
         self._show_library()
-        self._show_actions()
         self.disk_changed.emit(self._disk)
 
     def show_used(self, sources: frozenset[str], held: Mapping[str, int]) -> None:
         """Which models are loaded, and the bytes that they hold of each device."""
-        self._used, self._held = sources, held
+        self.used, self.held = sources, held
         self._show_library()
 
     def _show_library(self) -> None:
         self._window.library_page.show_models(
-            self._stored, self._shelf.added, self._used, self.connection().folder
+            self.stored, self._shelf.added, self.used, self.connection().folder
         )
 
     def here(self) -> dict[str, ModelSpec]:
         """Everything that can be loaded from this disk, by its key."""
         specs = {STARTER: ModelSpec()}
-        for each in self._stored:
+        for each in self.stored:
             for file in () if each.missing else each.ggufs or ("",):
                 spec = self.consented(ModelSpec(each.repo, each.commit, file))
                 specs.setdefault(spec.key, spec)
@@ -494,7 +316,7 @@ class ModelsController(QObject):
 
     def sizes(self) -> dict[str, int]:
         """Bytes of the repositories on this disk."""
-        return {each.repo: each.bytes for each in self._stored}
+        return {each.repo: each.bytes for each in self.stored}
 
     @property
     def cache(self) -> Path | None:
@@ -512,7 +334,7 @@ class ModelsController(QObject):
 
     @Slot(str)
     def _ask_delete(self, repo: str) -> None:
-        whole = sum(each.bytes for each in self._stored if each.repo == repo)
+        whole = sum(each.bytes for each in self.stored if each.repo == repo)
         self._dialog = ConsentDialog("delete", repo, "", size(whole), self._window)
         self._dialog.agreed.connect(self._delete)
         self._dialog.open()
