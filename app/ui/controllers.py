@@ -15,6 +15,7 @@ from app.ui.main_window import MainWindow
 from app.ui.model_controller import ModelController
 from app.ui.models_controller import ModelsController
 from app.ui.pair_controller import PairController
+from app.ui.search_controller import SearchController
 from app.workers.engine import Engine
 from app.workers.tasks import Tasks
 
@@ -28,6 +29,7 @@ class Controllers(QObject):
         self.shelf = Shelf(folder / "models.json")
         self.chat = ChatController(window, engine, settings)
         self.models = ModelsController(window, self.tasks, settings, self.shelf, folder)
+        self.search = SearchController(window, self.models, self.tasks, folder)
         self.model = ModelController(window, self.models, self.tasks, self.shelf, folder)
         measurements = Measurements(folder / "measured.json")
         self.pair = PairController(

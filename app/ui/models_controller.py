@@ -1,8 +1,8 @@
-"""What happens in the search, among downloads and in the library: intents become work, results become words."""
+"""What happens among downloads and in the library; the other controllers learn here what is on this disk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QFileDialog
 
 from app.errors import UserFacingError
-from app.hub.entries import Glance, ModelEntry, Plan, Query, StoredModel, by_size
+from app.hub.entries import Plan, StoredModel
 from app.models.finder import Recommendation
 from app.models.shelf import Shelf
 from app.records import STARTER, ModelSpec
@@ -23,8 +23,8 @@ from app.ui.memory_bar import Part, Room
 from app.words import size
 from app.workers import lookups
 from app.workers.downloads import DownloadQueue, Item
-from app.workers.lookups import Disk, Look, Portion
-from app.workers.tasks import Task, Tasks
+from app.workers.lookups import Disk, Look
+from app.workers.tasks import Tasks
 
 if TYPE_CHECKING:
     from app.hub.connection import Connection
@@ -34,12 +34,12 @@ CONTEXT = 4096  # tokens to reckon with
 NOTHING_FITS = (
     "No known pair fits the memory that is free now. Close other programs, or search for a small model."
 )
-OFFLINE = "Offline: these are the models on this disk."
 
 
 class ModelsController(QObject):
     use_requested = Signal(str, object)  # role, ModelSpec
     disk_changed = Signal(object)  # Disk
+    reconnected = Signal()
 
     def __init__(
         self,
@@ -53,13 +53,6 @@ class ModelsController(QObject):
         self._window, self._page = window, window.models_page
         self._tasks, self._settings, self._shelf, self._data = tasks, settings, shelf, data
         self.queue = DownloadQueue(data / "downloads.json", self.connection, self)
-        self._query = Query()
-        self._entries: dict[str, ModelEntry] = {}
-        self._glances: dict[str, Glance] = {}
-        self._glancing: dict[str, Task] = {}
-        self._rest: Iterator[ModelEntry] | None = None
-        self._search: Task | None = None
-        self._by_size = False
         self.stored: tuple[StoredModel, ...] = ()
         self.used: frozenset[str] = frozenset()
         self.held: Mapping[str, int] = {}
@@ -69,13 +62,8 @@ class ModelsController(QObject):
         self._connect()
 
     def _connect(self) -> None:
-        page, library, downloads = self._page, self._window.library_page, self._window.downloads_page
-        page.query_changed.connect(self._begin_search)
-        page.sort_changed.connect(self._sort)
-        page.more_requested.connect(self._search_on)
-        page.entries_seen.connect(self._glance)
-        page.retry_requested.connect(self._search_again)
-        page.advice.chosen.connect(self._take_advice)
+        library, downloads = self._window.library_page, self._window.downloads_page
+        self._page.advice.chosen.connect(self._take_advice)
         self.queue.changed.connect(self._show_downloads)
         self.queue.arrived.connect(self._take_arrival)
         downloads.pause_requested.connect(self.queue.pause)
@@ -112,104 +100,6 @@ class ModelsController(QObject):
     def _enter(self, page: str) -> None:
         if page in ("models", "library", "pair") and not self._asked_disk:
             self.read_disk()
-        if page == "models" and not self._entries and self._search is None:
-            self._begin_search(self._query)
-
-    # Searching
-
-    @Slot(object)
-    def _begin_search(self, query: Query) -> None:
-        self._query = query
-        self._cancel_search()
-        self._entries, self._rest = {}, None
-        if self.connection().is_offline:
-            self._show_disk_instead()
-            return
-        self._page.show_searching()
-        self._search = self._tasks.start(partial(lookups.begin_search, self.connection(), query))
-        self._search.done.connect(self._take_portion)
-        self._search.failed.connect(self._fail_search)
-
-    @Slot()
-    def _search_again(self) -> None:
-        self._begin_search(self._query)
-
-    @Slot()
-    def _search_on(self) -> None:
-        if self._rest is not None and self._search is None:
-            self._search = self._tasks.start(partial(lookups.next_portion, self._rest))
-            self._search.done.connect(self._take_portion)
-            self._search.failed.connect(self._fail_search)
-
-    @Slot(object)
-    def _take_portion(self, portion: Portion) -> None:
-        self._search, self._rest = None, portion.rest if portion.more else None
-        first = not self._entries
-        self._entries |= {each.repo: each for each in portion.entries}
-        if first or self._by_size:
-            self._show_entries()
-        else:
-            self._page.add_entries(portion.entries, portion.more)
-
-    @Slot(object)
-    def _fail_search(self, error: UserFacingError) -> None:
-        self._search = None
-        if not self._entries:
-            self._show_disk_instead()
-        self._page.show_error(error)
-
-    @Slot(bool)
-    def _sort(self, by_size: bool) -> None:
-        if by_size != self._by_size:
-            self._by_size = by_size
-            if self._entries:
-                self._show_entries()
-
-    def _show_entries(self) -> None:
-        entries = list(self._entries.values())
-        if self._by_size:
-            entries = by_size(entries)
-        self._page.show_entries(entries, self._glances, self._rest is not None)
-
-    def _show_disk_instead(self) -> None:
-        words = self._query.text.strip().lower()
-        here = [_entry(each) for each in self.stored if not each.missing and words in each.repo.lower()]
-        self._entries = {each.repo: each for each in here}
-        self._page.show_entries(here, {}, False)
-        self._page.show_note(OFFLINE if here else "Offline, and nothing like it is on this disk.")
-
-    def _cancel_search(self) -> None:
-        for each in (self._search, *self._glancing.values()):
-            if each is not None:
-                each.cancel()
-        self._search = None
-        self._glancing.clear()
-
-    @Slot(object)
-    def _glance(self, repos: tuple[str, ...]) -> None:
-        """Looks closer at the rows in view, and no longer at those that have left it."""
-        if self.connection().is_offline:
-            return
-        for repo in set(self._glancing) - set(repos):
-            self._glancing.pop(repo).cancel()
-        for repo in repos:
-            if repo in self._glances or repo in self._glancing or repo not in self._entries:
-                continue
-            task = self._tasks.start(partial(lookups.glance_at, self.connection(), repo, self._data))
-            task.done.connect(self._take_glance)
-            task.over.connect(self._end_glance)
-            self._glancing[repo] = task
-
-    @Slot(object)
-    def _end_glance(self, task: Task) -> None:
-        """Also after a failure: when the row is in view once more, it is tried once more."""
-        self._glancing = {repo: each for repo, each in self._glancing.items() if each is not task}
-
-    @Slot(object)
-    def _take_glance(self, glance: Glance) -> None:
-        self._glances[glance.repo] = glance
-        if glance.repo in self._entries:
-            self._page.show_again(self._entries[glance.repo], glance)
 
     # Downloading
 
@@ -287,11 +177,6 @@ class ModelsController(QObject):
         self._disk, self.stored = disk, disk.stored
         here = frozenset(each.repo for each in disk.stored if not each.missing)
         self._page.advice.show_pairs(disk.advice, here, NOTHING_FITS)
-        for repo, entry in self._entries.items():
-            self._entries[repo] = replace(entry, present=repo in here)
-            self._page.show_again(self._entries[repo], self._glances.get(repo))
-        if not self._entries and self.connection().is_offline:
-            self._show_disk_instead()
         self._show_library()
         self.disk_changed.emit(self._disk)
 
@@ -393,8 +278,7 @@ class ModelsController(QObject):
 
     def reconnect(self) -> None:
         """Begins anew after the way to the Hub has changed."""
-        self._glances.clear()
-        self._begin_search(self._query)
+        self.reconnected.emit()
         self.read_disk()
 
 
@@ -409,10 +293,3 @@ def rooms_of(found: Estimate) -> list[Room]:
         name = "all memory and the disk" if device == "offload" else device.upper()
         rooms.append(Room(name, tuple(parts), found.room(device), found.fits))
     return rooms
-
-
-def _entry(model: StoredModel) -> ModelEntry:
-    names = model.config.get("architectures") or [None]
-    return ModelEntry(
-        model.repo, 0, 0, None, False, False, None, names[0], None, (), present=True, bytes=model.bytes
-    )
