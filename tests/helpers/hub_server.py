@@ -283,8 +283,12 @@ class _Handler(BaseHTTPRequestHandler):
         step = 1 << 16
         for at in range(0, end, step):
             block = body[at : min(at + step, end)]
-            self.wfile.write(block)
-            self.hub.sent[file] += len(block)
+            self.hub.sent[file] += len(block)  # before it goes, for whoever has it may look at once
+            try:
+                self.wfile.write(block)
+            except OSError:
+                self.hub.sent[file] -= len(block)
+                raise
             if fault.slow:
                 time.sleep(fault.slow)
         if end < len(body):
