@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Slot
 
 from app.errors import UserFacingError
 from app.models.shelf import Shelf
-from app.records import ModelSpec, Weights
+from app.records import ModelSpec, Progress, Weights
 from app.ui.consent_dialog import ConsentDialog
 from app.ui.main_window import MainWindow
 from app.ui.models_controller import CONTEXT, ModelsController, rooms_of
@@ -60,8 +60,14 @@ class ModelController(QObject):
                 lookups.look_at, self._models.connection(), self._spec, self._data, CONTEXT, self._models.held
             )
         )
+        self._looking.progressed.connect(self._show_progress)
         self._looking.done.connect(self._show_look)
         self._looking.failed.connect(self._fail_look)
+
+    @Slot(object)
+    def _show_progress(self, progress: Progress) -> None:
+        """Also the size of what is read, where it is large."""
+        self._view.show_busy(progress.message)
 
     @Slot(object)
     def _fail_look(self, error: UserFacingError) -> None:

@@ -32,6 +32,7 @@ from app.ui.theme import Theme, named
 from app.words import count, size
 
 DIALECT = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
+LOOKING = "Looking at its configuration and tokenizer …"
 MOST_CARD = 40_000  # characters that are shown of a card
 
 
@@ -59,7 +60,7 @@ class ModelView(QFrame):
         self._title.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._facts = named(QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText), "muted")
         self._verdict = QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText)
-        self._busy = named(QLabel("Looking at its configuration and tokenizer …"), "muted")
+        self._busy = named(QLabel(LOOKING), "muted")
         self._download = named(QPushButton("Download"), "primary")
         self._download.clicked.connect(self.download_requested)
         self._as_target = QPushButton("Use as target")
@@ -136,7 +137,7 @@ class ModelView(QFrame):
         self._back.setVisible(alone)
         self._facts.clear()
         self._verdict.hide()
-        self._busy.show()
+        self.show_busy(LOOKING)
         self.message_bar.hide()
         for each in (self._download, self._as_target, self._as_assistant, self._code, self._pickle):
             each.hide()
@@ -151,6 +152,10 @@ class ModelView(QFrame):
         ):
             part.hide()
         self._memory.show_room(None)
+
+    def show_busy(self, words: str) -> None:
+        self._busy.setText(words)
+        self._busy.show()
 
     def show_details(
         self, found: ModelDetails, chosen: Sequence[str], context: int | None, revision: str

@@ -16,7 +16,7 @@ from app.models.finder import Judged, candidates
 from app.models.measured import Measurements
 from app.models.shelf import Shelf
 from app.models.speed import promise
-from app.records import ModelSpec, PairSpec, Weights
+from app.records import ModelSpec, PairSpec, Progress, Weights
 from app.ui.chat_controller import ChatController
 from app.ui.main_window import MainWindow
 from app.ui.models_controller import ModelsController, rooms_of
@@ -194,8 +194,13 @@ class PairController(QObject):
                 self._chat.held,
             )
         )
+        self._looking.progressed.connect(self._show_progress)
         self._looking.done.connect(self._show_look)
         self._looking.failed.connect(self._fail_look)
+
+    @Slot(object)
+    def _show_progress(self, progress: Progress) -> None:
+        self._page.show_verdict(f"{progress.message} …", (), False)
 
     @Slot(object)
     def _fail_look(self, error: UserFacingError) -> None:

@@ -176,6 +176,20 @@ def test_the_page_of_a_model(stage: Stage, hub: Hub) -> None:
     assert not any("example.org" in each for each in hub.requests)
 
 
+def test_what_is_large_is_told_before_it_is_read(
+    stage: Stage, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.models.inspection.LARGE_PEEK", 1000)
+    hub.faults["tokenizer.json"] = Fault(slow=1.0)
+    stage.open("models")
+    view = stage.window.models_page.view
+    view.setCurrentIndex(view.rows.index(0))
+    stage.wait_for(
+        lambda: "Reading configuration and tokenizer of Qwen2.5-7B-Instruct (0 MB)" in stage.words()
+    )
+    stage.settle()
+
+
 def test_h1_a_gated_model_says_what_to_do(stage: Stage, hub: Hub) -> None:
     look(stage, "meta-llama/Llama-3.2-1B-Instruct")
     words = stage.words()
