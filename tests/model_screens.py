@@ -61,16 +61,11 @@ def offline(stage: Stage) -> None:
 
 def look(stage: Stage, repo: str) -> None:
     found(stage)
-    view = stage.window.models_page.view
-    place = view.rows.place(repo)
-    if place is None:
+    if stage.window.models_page.view.rows.place(repo) is None:
         stage.control("Task", QComboBox).setCurrentIndex(1)
         stage.window.models_page.set_text(repo)
         stage.settle()
-        place = view.rows.place(repo)
-    assert place is not None
-    view.setCurrentIndex(view.rows.index(place))
-    stage.settle()
+    stage.look_at(repo)
 
 
 def ggufs(stage: Stage) -> None:

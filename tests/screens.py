@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from huggingface_hub import close_session
@@ -27,7 +26,7 @@ from tests.helpers import hub_server, showcase
 from tests.helpers.fake_engine import PAIR
 from tests.helpers.sample_rounds import BICYCLE, LIST, make_rounds
 from tests.helpers.stage import SMALL, WIDE, Stage, make_stage, save
-from tests.model_screens import MODEL_SCREENS
+from tests.model_screens import MODEL_SCREENS, Screen
 
 FREE = 24_000_000_000
 """Bytes of memory that the machine of the pictures has."""
@@ -140,7 +139,7 @@ def drawer(stage: Stage) -> None:
     stage.window._panel.setChecked(True)
 
 
-SCREENS: dict[str, tuple[Callable[[Stage], None], tuple[tuple[Theme, QSize], ...]]] = {
+SCREENS: dict[str, Screen] = {
     **MODEL_SCREENS,
     "loading": (loading, ((LIGHT, WIDE), (DARK, SMALL))),
     "load_error": (load_error, ((LIGHT, WIDE), (DARK, SMALL))),

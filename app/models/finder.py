@@ -192,7 +192,7 @@ def _known(
             model.repo in here,
             taken,
             taken <= free,
-            predict(model.parameters / ours.parameters, measurements.of(target, model.repo)),
+            promise(model.parameters / ours.parameters, pair.verdict, measurements.of(target, model.repo)),
         )
 
 

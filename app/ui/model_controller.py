@@ -105,13 +105,9 @@ class ModelController(QObject):
         found = self._look.found
         here = self._is_here()
         may = found.details is not None and found.obstacle is None and not found.refused
-        words = "" if here or not may else f"Download, {size(found.size)}"
-        if (
-            may
-            and not here
-            and any(each.plan.repo == found.spec.source for each in self._models.unfinished())
-        ):
-            words = "See the download"
+        words = ""
+        if may and not here:
+            words = "See the download" if self._is_coming() else f"Download, {size(found.size)}"
         self._view.show_actions(words, here, not found.refused and (here or found.seen is not None))
         free = here and found.details is not None and found.spec.source not in self._models.used
         self._view.show_again([each.name for each in found.files] if free else ())
@@ -126,6 +122,9 @@ class ModelController(QObject):
             and (details is None or each.commit == details.commit)
             for each in self._models.stored
         )
+
+    def _is_coming(self) -> bool:
+        return any(each.plan.repo == self._spec.source for each in self._models.unfinished())
 
     def _consent(self, kind: str) -> bool | None:
         """Whether it is given; None where there is nothing to consent to."""
@@ -196,7 +195,7 @@ class ModelController(QObject):
     def _download(self) -> None:
         if self._look is None:
             return
-        if any(each.plan.repo == self._spec.source for each in self._models.unfinished()):
+        if self._is_coming():
             self._window.show_page("downloads")
             return
         try:

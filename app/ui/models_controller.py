@@ -147,7 +147,7 @@ class ModelsController(QObject):
     @Slot(object)
     def _show_downloads(self, items: tuple[Item, ...]) -> None:
         self._window.downloads_page.show_items(items)
-        self._window.show_downloads(len([each for each in items if each.state != "done"]))
+        self._window.show_downloads(len(self.unfinished()))
 
     @Slot(str)
     def _take_arrival(self, repo: str) -> None:

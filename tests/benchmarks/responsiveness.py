@@ -25,6 +25,7 @@ from PySide6.QtWidgets import QApplication
 from app.application import Application
 from app.hub.entries import Glance, ModelEntry
 from app.records import PairSpec, Trace
+from tests.helpers.stage import wait
 
 INTERVAL = 5  # milliseconds
 MODELS, FRAME = 10_000, 16  # search results, and milliseconds from one step of scrolling to the next
@@ -112,7 +113,7 @@ def scroll(program: Application) -> None:
     page = program.window.models_page
     program.window._stack.setCurrentWidget(page)  # not by the rail: nothing is asked of a Hub
     page.show_entries([_entry(number) for number in range(MODELS)], {}, False)
-    _pause(50)  # until the list is laid out
+    wait(50)  # until the list is laid out
     bar = page.view.verticalScrollBar()
     places = range(0, bar.maximum(), page.view.height())
     for place in (*places, *reversed(places)):
@@ -120,13 +121,7 @@ def scroll(program: Application) -> None:
         for number in (place // 46, place // 46 + 3):
             glance = Glance(f"lab/model-{number:05}", "0" * 40, 1_000_000 * number, 32768)
             page.show_again(_entry(number), glance)
-        _pause(FRAME)
-
-
-def _pause(milliseconds: int) -> None:
-    turn = QEventLoop()
-    QTimer.singleShot(milliseconds, turn.quit)
-    turn.exec()
+        wait(FRAME)
 
 
 def _entry(number: int) -> ModelEntry:

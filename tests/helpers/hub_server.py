@@ -123,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/api/models":
             self._search(query)
         elif path == "/api/whoami-v2":
-            if self.headers.get("Authorization", "").removeprefix("Bearer ") in (ACCESS, NO_ACCESS):
+            if self._token() in (ACCESS, NO_ACCESS):
                 self._json(
                     {"name": "ada", "type": "user", "orgs": [], "auth": {"accessToken": {"displayName": "t"}}}
                 )
@@ -206,10 +206,13 @@ class _Handler(BaseHTTPRequestHandler):
             }
         return described
 
+    def _token(self) -> str:
+        return self.headers.get("Authorization", "").removeprefix("Bearer ")
+
     def _may_read(self, name: str) -> bool:
         """Answers as the Hub does where it may not: 401 without a token, whatever is hidden."""
         repo = self.hub.repos.get(name)
-        token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        token = self._token()
         if token not in ("", ACCESS, NO_ACCESS):
             self._error(401, "", message="Invalid credentials in Authorization header")
             return False
@@ -237,9 +240,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._may_read(name):
             return
         repo = self.hub.repos[name]
-        granted = self.headers.get("Authorization") == f"Bearer {ACCESS}"
-        if repo.gated and not granted and file != "README.md":
-            self._error(403 if self.headers.get("Authorization") else 401, "GatedRepo")
+        if repo.gated and self._token() != ACCESS and file != "README.md":
+            self._error(403 if self._token() else 401, "GatedRepo")
             return
         if revision not in ("main", COMMIT) or file not in repo.files:
             self._error(404, "EntryNotFound" if revision in ("main", COMMIT) else "RevisionNotFound")

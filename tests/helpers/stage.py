@@ -73,6 +73,14 @@ class Stage:
         self.window.show_page(page)
         self.settle()
 
+    def look_at(self, repo: str) -> None:
+        """Chooses a model among those found."""
+        view = self.window.models_page.view
+        place = view.rows.place(repo)
+        assert place is not None, rows(view)
+        view.setCurrentIndex(view.rows.index(place))
+        self.settle()
+
     def settle(self) -> None:
         """Waits until nothing is looked up any more, also what rows at rest in view ask for."""
         quiet = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -225,6 +226,13 @@ def noisy(original: PreTrainedModel, amount: float, seed: int = 1) -> PreTrained
             shake = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
             weight.add_(amount * weight.std() * shake)
     return shaken
+
+
+def save(made: PreTrainedModel, folder: Path, **options: Any) -> Path:
+    """A checkpoint with its tokenizer, as a repository holds it."""
+    made.save_pretrained(folder, **options)
+    tokenizer().save_pretrained(folder)
+    return folder
 
 
 def pair(target: PreTrainedModel, assistant: PreTrainedModel | None = None) -> ModelPair:

@@ -29,9 +29,7 @@ def no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real model of two safetensors shards, with its tokenizer."""
     folder = tmp_path_factory.mktemp("checkpoint")
-    tiny.model("llama").save_pretrained(folder, max_shard_size="100KB")
-    tiny.tokenizer().save_pretrained(folder)
-    return folder
+    return tiny.save(tiny.model("llama"), folder, max_shard_size="100KB")
 
 
 @pytest.fixture

@@ -28,18 +28,13 @@ QUANTISED: tuple[Weights, ...] = ("int8", "nf4", "fp4")
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("target")
-    tiny.model("llama", **WIDE).save_pretrained(folder)
-    tiny.tokenizer().save_pretrained(folder)
-    return folder
+    return tiny.save(tiny.model("llama", **WIDE), tmp_path_factory.mktemp("target"))
 
 
 @pytest.fixture(scope="module")
 def assistant(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("assistant")
-    tiny.noisy(tiny.model("llama", **WIDE), 0.3).save_pretrained(folder)
-    tiny.tokenizer().save_pretrained(folder)
-    return folder
+    made = tiny.noisy(tiny.model("llama", **WIDE), 0.3)
+    return tiny.save(made, tmp_path_factory.mktemp("assistant"))
 
 
 def load(

@@ -30,17 +30,13 @@ SEVEN, HALF = "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct"
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {}
     for kind in ("llama", "gpt2", "opt", "gemma2-sliding", "t5"):
-        made[kind] = tmp_path_factory.mktemp(kind)
-        tiny.model(kind).save_pretrained(made[kind])
-        tiny.tokenizer().save_pretrained(made[kind])
+        made[kind] = tiny.save(tiny.model(kind), tmp_path_factory.mktemp(kind))
     wide = {
         "hidden_size": 64,
         "intermediate_size": 128,
         "head_dim": 16,
     }  # bitsandbytes' blocks hold 64 weights
-    made["wide llama"] = tmp_path_factory.mktemp("wide")
-    tiny.model("llama", **wide).save_pretrained(made["wide llama"])
-    tiny.tokenizer().save_pretrained(made["wide llama"])
+    made["wide llama"] = tiny.save(tiny.model("llama", **wide), tmp_path_factory.mktemp("wide"))
     return made
 
 

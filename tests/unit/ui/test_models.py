@@ -64,11 +64,7 @@ def choose(stage: Stage, name: str, choice: str) -> None:
 
 def look(stage: Stage, repo: str) -> None:
     stage.open("models")
-    view = stage.window.models_page.view
-    place = view.rows.place(repo)
-    assert place is not None
-    view.setCurrentIndex(view.rows.index(place))
-    stage.settle()
+    stage.look_at(repo)
 
 
 def store(stage: Stage, *names: str) -> None:
@@ -246,9 +242,7 @@ def test_h7_pickles_need_consent(stage: Stage, hub: Hub) -> None:
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkpoint")
-    tiny.model("llama").save_pretrained(folder)
-    tiny.tokenizer().save_pretrained(folder)
-    return folder
+    return tiny.save(tiny.model("llama"), folder)
 
 
 def test_from_the_search_into_the_library_and_out_of_it(stage: Stage, hub: Hub, checkpoint: Path) -> None:
