@@ -125,7 +125,13 @@ def estimate_pair(
     if target.seen is None or (assistant is not None and assistant.seen is None):
         return None
     helper = Holding(assistant.seen, assistant.spec) if assistant and assistant.seen else None
-    shared = assistant is not None and pinned(target) == pinned(assistant)
+    # The starter's two models bear one name, so that the name alone does not say it.
+    shared = (
+        assistant is not None
+        and assistant.seen is not None
+        and assistant.seen.config == target.seen.config
+        and pinned(assistant) == pinned(target)
+    )
     return memory.estimate(Holding(target.seen, target.spec), helper, context, free, shared)
 
 

@@ -15,6 +15,7 @@ from app.engine.cached_model import CachedModel, ModelPair
 from app.engine.fast_decoder import FastDecoder
 from app.errors import UserFacingError
 from app.models import memory
+from app.models.inspection import Inspection, estimate_pair
 from app.models.loading import load_pair
 from app.models.memory import Estimate, Holding, Need
 from app.models.pair import Checkpoint
@@ -115,6 +116,15 @@ def test_both_models_and_their_caches_count_and_shared_weights_once() -> None:
     assert longer.needs[0].cache == 2 * both.needs[0].cache
     shared = memory.estimate(target, target, 4096, free, shared=True)
     assert shared.needs[1].weights == 0 and shared.needs[1].cache == shared.needs[0].cache
+
+
+def test_two_models_of_one_name_are_not_one_model() -> None:
+    """The starter's target and assistant; a model that is both is counted once."""
+    large, small = (Inspection(ModelSpec(), None, (), hold(name).seen) for name in (SEVEN, HALF))
+    pair = estimate_pair(large, small, 4096, {"cpu": 40 * GB})
+    same = estimate_pair(large, large, 4096, {"cpu": 40 * GB})
+    assert pair is not None and pair.needs[1].weights > GB / 2
+    assert same is not None and same.needs[1].weights == 0
 
 
 @pytest.mark.parametrize(("weights", "bits"), [("bfloat16", 16), ("int8", 8), ("nf4", 4)])
